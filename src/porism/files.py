@@ -27,10 +27,10 @@ LITTER = (".DS_Store", "Thumbs.db", "desktop.ini")
 """What file managers leave in a folder that somebody looked at."""
 
 
-def write_synced(path: Path, content: bytes) -> None:
-    """Write a new file and wait until it is on the disk."""
+def write_synced(path: Path, *pieces: bytes | memoryview) -> None:
+    """Write a new file, piece after piece, and wait until it is on the disk."""
     with path.open("xb") as file:
-        file.write(content)
+        file.writelines(pieces)
         file.flush()
         os.fsync(file.fileno())
 
@@ -199,9 +199,12 @@ def refuse_stream(path: Path) -> None:
         )
 
 
-def sha256(content: bytes) -> str:
-    """The checksum of a file."""
-    return hashlib.sha256(content).hexdigest()
+def sha256(*pieces: bytes | memoryview) -> str:
+    """The checksum of a file, whose content these are one after another."""
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def sha256_of_file(path: Path) -> str:

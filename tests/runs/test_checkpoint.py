@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load
+from safetensors.torch import save as save_tensors
 from tests.runs.tiny_runs import in_a_child, kill_at
 from torch import nn
 
@@ -214,6 +216,13 @@ def test_infinite_parameters_are_no_numbers_and_an_infinite_mask_is_one() -> Non
     assert checkpoint.first_not_finite({"weight": inf, "mask": inf}, ["weight"]) == "weight"
     assert checkpoint.first_not_finite({"weight": inf, "mask": inf}, []) is None
     assert checkpoint.first_not_finite({"mask": torch.tensor([math.nan])}, []) == "mask"
+    # Their sum overflows; of 8 bits there is none.
+    large = torch.full((3,), 3e38)
+    eight = torch.tensor([1.0, math.nan]).to(torch.float8_e4m3fn)
+    assert checkpoint.first_not_finite({"weight": large, "eight": eight[:1]}, ["weight"]) is None
+    assert checkpoint.first_not_finite({"weight": torch.stack([large[0], inf[1]])}, ["weight"]) == "weight"
+    assert checkpoint.first_not_finite({"eight": eight}) == "eight"
+    assert checkpoint.first_not_finite({"both": torch.tensor([math.inf, -math.inf])}) is None
     assert checkpoint.first_not_finite({"whole": torch.tensor([1]), "none": torch.empty(0)}, ["whole", "none"]) is None
 
 
@@ -301,6 +310,61 @@ def test_a_kill_while_a_folder_is_copied_loses_no_checkpoint(
     copy_folders(monkeypatch)
     save(folder, 4)
     assert checkpoint.load(folder)[0].state["step"] == 4
+
+
+SHAPES = {
+    "a number": torch.tensor(7),
+    "none": torch.zeros(0, 3),
+    "odd": torch.arange(63).view(7, 3, 3),
+    "transposed": torch.arange(6).view(2, 3).T,
+    "every second": torch.arange(14)[::2],
+    "expanded": torch.arange(3).expand(2, 3),
+    "channels last": torch.arange(24).view(1, 2, 3, 4).contiguous(memory_format=torch.channels_last),
+    "learned": nn.Parameter(torch.arange(3.0)),
+}
+
+
+def test_files_of_tensors_are_those_of_safetensors(tmp_path: Path) -> None:
+    tensors = {f"{dtype} {name}": x.detach().to(dtype) for name, x in SHAPES.items() for dtype in checkpoint.DTYPES}
+    checkpoint.save(tmp_path / "last", {"model": tensors, "carry": {}}, {})
+    content = (tmp_path / "last/model.safetensors").read_bytes()
+    for found in (checkpoint.read(tmp_path / "last").parts["model"], load(content)):
+        assert set(found) == set(tensors)
+        for name, x in found.items():
+            assert (x.dtype, x.shape) == (tensors[name].dtype, tensors[name].shape)
+            assert torch.equal(bytes_of(x), bytes_of(tensors[name])), name
+    assert len(content) == len(write(tensors))
+    # As they are mapped by other programs: each begins at a multiple of its width.
+    length = int.from_bytes(content[:8], "little")
+    for name, entry in json.loads(content[8 : 8 + length]).items():
+        assert (8 + length + entry["data_offsets"][0]) % tensors[name].itemsize == 0
+
+
+def bytes_of(x: torch.Tensor) -> torch.Tensor:
+    return x.contiguous().view(-1).view(torch.uint8)
+
+
+def write(tensors: dict[str, torch.Tensor]) -> bytes:
+    """As safetensors writes them."""
+    return save_tensors({name: x.contiguous() for name, x in tensors.items()})
+
+
+def test_a_snapshot_is_of_the_moment_in_which_it_was_taken(tmp_path: Path) -> None:
+    weight, state = nn.Parameter(torch.zeros(5)), {"step": 1}
+    taken = checkpoint.snapshot(tmp_path / "last", {"model": {"weight": weight}}, state)
+    with torch.no_grad():
+        weight.fill_(1)
+    state["step"] = 2
+    taken.save()
+    found = checkpoint.read(tmp_path / "last")
+    assert (found.parts["model"]["weight"].tolist(), found.state) == ([0] * 5, {"step": 1})
+
+
+def test_a_tensor_that_no_file_holds_is_refused_by_name(tmp_path: Path) -> None:
+    parts = {"model": {"fine": torch.zeros(1), "weight": torch.zeros(2, dtype=torch.complex128)}}
+    with pytest.raises(RunError, match=r"weight is of torch.complex128, which no checkpoint holds"):
+        checkpoint.save(tmp_path / "last", parts, {})
+    assert not (tmp_path / "last").exists()
 
 
 def test_a_run_that_was_moved_is_not_begun_anew_in_its_old_place(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def stop_before(kind: type, name: str, when: Callable[..., bool]) -> Callable[[p
         stop_before(RunFolder, "lengthen", lambda *_: True),
         stop_before(RunFolder, "append", lambda _, event: event == "lengthen"),
         stop_before(RunFolder, "append", lambda _, event: event == "resume"),
-        stop_before(Training, "save_last", lambda *_: True),
+        stop_before(Training, "last", lambda *_: True),
         stop_before(RunFolder, "write_metrics", lambda *_: True),
     ],
     ids=["results", "recipe", "event", "resume", "last", "metrics"],

@@ -15,12 +15,12 @@ from tests.runs.tiny_runs import Listener, begin, bits, copied, flip, in_a_child
 
 from porism.errors import PorismError, RunError, TrainingError
 from porism.runs import checkpoint
+from porism.runs.checkpoint import Snapshot
 from porism.runs.record import read_run
 from porism.runs.run import RunFolder
 from porism.tasks.language.task import Language
 from porism.training import session
 from porism.training.loop import Training
-from porism.training.task import Carry
 
 
 @pytest.fixture(scope="module")
@@ -126,16 +126,16 @@ def test_results_are_not_replaced_by_those_of_a_lesser_model(straight: Path, tmp
 
 def killed_between_best_and_last(text: str, out: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run that saved the model of its second epoch as the best, and was killed before it was done with the epoch."""
-    save_last = Training.save_last
+    save = Snapshot.save
 
-    def dies(self: Training, carry: Carry) -> None:
-        if self.position.best_epoch == 2:
+    def dies(self: Snapshot) -> None:
+        if self.folder.name == "last" and self.state["position"]["best_epoch"] == 2:
             raise tiny_runs.Stop
-        save_last(self, carry)
+        save(self)
 
     training = begin(out, text)
     with monkeypatch.context() as patch:
-        patch.setattr(Training, "save_last", dies)
+        patch.setattr(Snapshot, "save", dies)
         with pytest.raises(tiny_runs.Stop):
             training.fit()
     assert checkpoint.read(out / "best").state["epoch"] == 2

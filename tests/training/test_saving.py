@@ -50,6 +50,8 @@ def test_the_end_is_saved_and_the_best_is_that_of_its_epoch(text: str, straight:
     seen: list[tuple[int, int]] = []
 
     class Watch(Listener):
+        reads_checkpoints = True
+
         def epoch(self, event: Any) -> None:
             seen.append(saved_epochs(tmp_path / "run"))
 

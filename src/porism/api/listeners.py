@@ -17,6 +17,9 @@ Callback = Callable[[Mapping[str, Any]], object]
 class CallbackProgress(NoProgress):
     """Hands each epoch to a function."""
 
+    # What it does is not known.
+    reads_checkpoints = True
+
     def __init__(self, callback: Callback) -> None:
         self.callback = callback
 

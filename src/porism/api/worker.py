@@ -46,6 +46,8 @@ class Job(NamedTuple):
 class SentProgress:
     """Sends what happens in a training to the process that started this one; of steps a few times a second."""
 
+    reads_checkpoints = False
+
     def __init__(self, send: Send) -> None:
         self.send = send
         self.steps, self.units, self.since = 0, 0, time.monotonic()

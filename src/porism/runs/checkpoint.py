@@ -7,7 +7,7 @@ three names. Which of them are good is known by their checksums, and whether por
 
 import errno
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from porism.errors import RunError, one_line
@@ -35,9 +34,34 @@ from porism.files import (
 from porism.runs.checkpoint_state import STATE, candidates, previous_of, read_state
 
 Parts = Mapping[str, Mapping[str, Tensor]]
+Pieces = Sequence[bytes | memoryview]
+"""The content of a file, piece after piece."""
+Files = Mapping[str, Collection[str]]
+"""The names of a checkpoint's files, and of the tensors in each."""
 MODEL = "model.safetensors"
 OPENING = b'{\n "state": {'
 """How every state.json begins."""
+DTYPES = {
+    torch.bool: "BOOL",
+    torch.uint8: "U8",
+    torch.uint16: "U16",
+    torch.uint32: "U32",
+    torch.uint64: "U64",
+    torch.int8: "I8",
+    torch.int16: "I16",
+    torch.int32: "I32",
+    torch.int64: "I64",
+    torch.float8_e4m3fn: "F8_E4M3",
+    torch.float8_e4m3fnuz: "F8_E4M3FNUZ",
+    torch.float8_e5m2: "F8_E5M2",
+    torch.float8_e5m2fnuz: "F8_E5M2FNUZ",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.float32: "F32",
+    torch.float64: "F64",
+    torch.complex64: "C64",
+}
+"""What safetensors calls them."""
 
 
 @dataclass(frozen=True)
@@ -54,41 +78,66 @@ Check = Callable[[Checkpoint], None]
 """Raises RunError where a checkpoint, whole as it may be, is not the one that is looked for."""
 
 
+@dataclass(frozen=True)
+class Snapshot:
+    """A checkpoint that is still to be written, its tensors in memory that nothing else changes.
+
+    >>> taken = snapshot(folder, parts, state)      # the model may learn on
+    >>> taken.save()                                # also in another thread
+    """
+
+    folder: Path
+    state: Mapping[str, Any]
+    documents: Mapping[str, Any]
+    """Of the data, so that training does not change them."""
+    tensor_files: Mapping[str, Pieces]
+    made_here: Files
+
+    def save(self) -> None:
+        """Write it so that `folder` is either the old checkpoint or the whole new one."""
+        folder, made_here, writing = self.folder, self.made_here, temporary(self.folder)
+        contents = dict(self.tensor_files)
+        contents |= {f"{name}.json": [json.dumps(content).encode()] for name, content in self.documents.items()}
+        body = {"state": self.state, "files": {name: sha256(*pieces) for name, pieces in contents.items()}}
+        # First, so that a folder of ours can be distinguished from others however little of it was written.
+        sealed = json.dumps({**body, "sha256": sha256_of_json(body)}, indent=1).encode()
+        contents = {STATE: [sealed]} | contents
+        size = sum(len(piece) for pieces in contents.values() for piece in pieces)
+        try:
+            if _is_whole(writing):
+                _put_in_place(writing, folder, made_here)
+            _discard(writing, made_here)
+        except OSError as error:
+            raise cannot_write(folder, error, size) from error
+        try:
+            # Not its parents: a run that was moved while it trains would go on in two places.
+            writing.mkdir()
+            for name, pieces in contents.items():
+                write_synced(writing / name, *pieces)
+            sync_folder(writing)
+        except OSError as error:
+            refusal = cannot_write(folder, error, size)
+            with suppress(OSError):
+                _discard(writing, made_here)
+            raise refusal from error
+        try:
+            _put_in_place(writing, folder, made_here)
+        except OSError as error:
+            raise cannot_write(folder, error, size) from error
+
+
+def snapshot(
+    folder: Path, parts: Parts, state: Mapping[str, Any], documents: Mapping[str, Any] | None = None
+) -> Snapshot:
+    """A checkpoint of this moment, its tensors copied into the computer's memory."""
+    documents = documents or {}
+    files = {f"{name}.safetensors": _tensor_file(tensors) for name, tensors in parts.items()}
+    return Snapshot(folder, dict(state), documents, files, files_of(parts, documents))
+
+
 def save(folder: Path, parts: Parts, state: Mapping[str, Any], documents: Mapping[str, Any] | None = None) -> None:
     """Write a checkpoint so that `folder` is either the old one or the whole new one."""
-    writing = temporary(folder)
-    contents = {f"{name}.safetensors": save_tensors(_plain(tensors)) for name, tensors in parts.items()}
-    contents |= {f"{name}.json": json.dumps(content).encode() for name, content in (documents or {}).items()}
-    body = {"state": dict(state), "files": {name: sha256(content) for name, content in contents.items()}}
-    # First, so that a folder of ours can be distinguished from others however little of it was written.
-    contents = {STATE: json.dumps({**body, "sha256": sha256_of_json(body)}, indent=1).encode()} | contents
-    made_here = files_of(parts, documents or {})
-    size = sum(map(len, contents.values()))
-    try:
-        if _is_whole(writing):
-            _put_in_place(writing, folder, made_here)
-        _discard(writing, made_here)
-    except OSError as error:
-        raise cannot_write(folder, error, size) from error
-    try:
-        # Not its parents: a run that was moved while it trains would go on in two places.
-        writing.mkdir()
-        for name, content in contents.items():
-            write_synced(writing / name, content)
-        sync_folder(writing)
-    except OSError as error:
-        refusal = cannot_write(folder, error, size)
-        with suppress(OSError):
-            _discard(writing, made_here)
-        raise refusal from error
-    try:
-        _put_in_place(writing, folder, made_here)
-    except OSError as error:
-        raise cannot_write(folder, error, size) from error
-
-
-Files = Mapping[str, Collection[str]]
-"""The names of a checkpoint's files, and of the tensors in each."""
+    snapshot(folder, parts, state, documents).save()
 
 
 def files_of(parts: Parts, documents: Mapping[str, Any]) -> Files:
@@ -170,11 +219,19 @@ def first_not_finite(tensors: Mapping[str, Tensor], parameters: Collection[str] 
     Infinity is no fault elsewhere: a mask is often made of it, and so is the memory of an optimizer that overflowed.
     """
     for name, tensor in tensors.items():
-        if tensor.is_floating_point() or tensor.is_complex():
+        if (tensor.is_floating_point() or tensor.is_complex()) and not _has_finite_sum(tensor):
             sound = torch.isfinite(tensor) if name in parameters else ~torch.isnan(tensor)
             if not bool(sound.all()):
                 return name
     return None
+
+
+def _has_finite_sum(tensor: Tensor) -> bool:
+    """Whether no number is NaN or infinite, by a sum: a fraction of what it costs to ask each. False where one may be.
+
+    A sum of finite numbers may overflow, and of those of 8 bits torch has none.
+    """
+    return tensor.itemsize > 1 and bool(torch.isfinite(tensor.detach().sum()))
 
 
 def _put_in_place(writing: Path, folder: Path, made_here: Files) -> None:
@@ -311,8 +368,26 @@ def _checked(folder: Path, check: Check | None) -> Checkpoint:
     return found
 
 
-def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+def _tensor_file(tensors: Mapping[str, Tensor]) -> Pieces:
+    """A file of safetensors: a header of names, types, shapes and places, then the numbers of each tensor, copied.
+
+    safetensors itself makes one text of bytes of it, in twice the memory, and lets no other thread run meanwhile.
+    """
+    header: dict[str, Any] = {}
+    numbers: list[memoryview] = []
+    start = 0
+    # The widest first, so that each begins at a multiple of its width.
+    for name, tensor in sorted(tensors.items(), key=lambda item: (-item[1].itemsize, item[0])):
+        if tensor.dtype not in DTYPES:
+            raise RunError(f"{name} is of {tensor.dtype}, which no checkpoint holds: safetensors has no name for it.")
+        copy = tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+        numbers.append(copy.reshape(-1).view(torch.uint8).numpy().data)
+        end = start + copy.nbytes
+        header[name] = {"dtype": DTYPES[copy.dtype], "shape": list(copy.shape), "data_offsets": [start, end]}
+        start = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return [len(text).to_bytes(8, "little"), text, *numbers]
 
 
 def model_tensors(model: torch.nn.Module) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock as Mutex
 from typing import Any
 
 import msgspec
@@ -40,6 +41,8 @@ from porism.runs.tuning import TUNING, Tuning
 RECIPE = "recipe.toml"
 LAST, BEST = "last", "best"
 ANOTHER = advise("Choose another {}.", option("out"))
+COUNTING = Mutex()
+"""Held while writers of a run are counted, of which one may be a thread. Not of a run itself, which can be pickled."""
 IN_MEMORY = "<memory>"
 """The source of data, or the place of a model, that was given in Python and has no name."""
 FORMAT, SEALED = 3, 2
@@ -216,15 +219,17 @@ class RunFolder:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Write while this lasts, and let others write when it ends; within another one, when that ends."""
+        """Write while this lasts, and let others write when it ends; of several, in threads too, when all end."""
         self.lock()
-        self._writers += 1
+        with COUNTING:
+            self._writers += 1
         try:
             yield
         finally:
-            self._writers -= 1
-            if not self._writers:
-                self.unlock()
+            with COUNTING:
+                self._writers -= 1
+                if not self._writers:
+                    self.unlock()
 
     def refuse_lengths(self, recipe: Recipe) -> None:
         """Refuse a recipe whose lengths the run's file cannot say."""

@@ -11,15 +11,16 @@ from torch import Tensor, nn
 
 from porism.errors import DivergedError, Interrupted, RecipeError, RunError, advise, fields, resuming
 from porism.runs import checkpoint
-from porism.runs.checkpoint import Checkpoint
+from porism.runs.checkpoint import Checkpoint, Snapshot
 from porism.runs.recipe import Recipe
 from porism.runs.record import read_run
-from porism.runs.run import BEST, LAST
+from porism.runs.run import BEST, LAST, RunFolder
 from porism.training import optimizer
+from porism.training.checkpoint_writer import CheckpointWriter
 from porism.training.distributed.leader import LeadingStep
 from porism.training.distributed.processes import current
 from porism.training.interrupt import Interrupt
-from porism.training.position import BestModel, TrainingState
+from porism.training.position import TrainingState
 from porism.training.progress import NoProgress, Progress
 from porism.training.progress_events import ProgressEvents
 from porism.training.step import EagerStep, make_step
@@ -28,8 +29,8 @@ from porism.training.task import Carry, Step, Task
 SMALL = 2**20
 """Bytes of a checkpoint that is saved after every epoch."""
 SAVING_SHARE = 0.1
-"""Of the time that saving larger ones may take: where epochs are shorter than that allows, not each of them is saved. A
-kill costs what came after the last one that was, and a resume repeats it, bit for bit."""
+"""Of the time that writing larger ones may take, beside the training: where epochs are shorter than that allows, not
+each of them is saved. A kill costs what came after the last one that was, and a resume repeats it, bit for bit."""
 
 
 class Training(TrainingState):
@@ -44,10 +45,13 @@ class Training(TrainingState):
     """Of all epochs on valid, where the last one counts and the best is only reported."""
     _best_valid: dict[str, float | None] | None = None
     """The metrics of the best epoch on valid, once they are needed between equals."""
-    _unsaved_best: BestModel | None = None
+    _unsaved_best: Snapshot | None = None
     """Of an epoch after which nothing was saved."""
     _saved_at = 0.0
-    _seconds_to_save = 0.0
+
+    def __init__(self, task: Task, run: RunFolder, device: torch.device) -> None:
+        super().__init__(task, run, device)
+        self._writer = CheckpointWriter(run.writing)
 
     def resume(self, progress: Progress | None = None) -> None:
         """Go back to the newest good checkpoint, or to the start where there is none yet.
@@ -68,20 +72,28 @@ class Training(TrainingState):
             if not known:
                 # In the meantime another process may have trained it.
                 self.resume(progress)
-            yield
+            try:
+                yield
+            finally:
+                # Whichever way training ends: with its checkpoint on the disk, or with what kept it from there.
+                self._writer.wait()
 
     def fit(self, progress: Progress | None = None, checkpoint_every: float = 60.0) -> None:
         """Train to the end, then put the best parameters into the model.
 
         checkpoint_every: seconds between checkpoints at most. There is one after each epoch, too, unless it is
-        larger than SMALL and saving would take more than SAVING_SHARE of the time; and one at the end.
+        larger than SMALL and saving would take more than SAVING_SHARE of the time; and one at the end. They are written
+        while training goes on, one at a time. This returns, or raises, when the last of them is on the disk.
         """
         progress = progress or NoProgress()
         with self.only_writer(progress):
             try:
                 self._train(progress, checkpoint_every)
+                self._writer.wait()
             except DivergedError as error:
-                self._save_best()
+                self._writer.wait()
+                if self._unsaved_best is not None:
+                    self._unsaved_best.save()
                 # To a comparison that is an outcome, which --resume need not find again.
                 at = self.task.recipe.numbered(epoch=self.position.epoch)
                 self.run.append("diverge", **at, step=self.position.step, text=str(error))
@@ -162,6 +174,8 @@ class Training(TrainingState):
             if at.step % look_every == 0 or at.step == last:
                 at.loss = self._checked(loss_sum)
             now = time.monotonic()
+            # Where a checkpoint could not be written, training ends here and not at the next one.
+            self._writer.check()
             if at.step % look_every == 0 and at.step < last:
                 watched.step(now)
             if interrupt.requested or now - self._saved_at > checkpoint_every:
@@ -170,6 +184,7 @@ class Training(TrainingState):
                 self._save(step.whole(carry) if isinstance(step, LeadingStep) else carry)
                 since = time.monotonic()
             if interrupt.requested:
+                self._writer.wait()
                 self.run.append("interrupt", **recipe.numbered(epoch=at.epoch), step=at.step)
                 raise Interrupted("stopped, and saved.", advise("Go on with: {}", resuming(self.run.path)))
             if recipe.max_seconds is not None and at.seconds + now - since >= recipe.max_seconds:
@@ -192,7 +207,7 @@ class Training(TrainingState):
         if kept:
             at.best, at.best_epoch = value, at.epoch
             self._best_valid = dict(valid)
-            self._unsaved_best = self.best_model(valid)
+            self._unsaved_best = self.best(valid)
         event: dict[str, Any] = {
             **recipe.numbered(epoch=at.epoch),
             "step": at.step,
@@ -219,8 +234,8 @@ class Training(TrainingState):
             self.run.append("finish", **recipe.numbered(epochs=at.epoch), reason=at.finished)
         if at.finished or self._is_time_to_save():
             self._save({})
-        elif kept and self._unsaved_best is not None:
-            self._unsaved_best = self._unsaved_best.copied()
+        if progress.reads_checkpoints:
+            self._writer.wait()
         progress.epoch({**event, "best": best})
 
     def _is_better(self, value: float, valid: dict[str, float]) -> bool:
@@ -277,33 +292,31 @@ class Training(TrainingState):
             valid = evaluate(self.task, self.model, "valid")
             at.best, at.best_epoch = self._metric(valid), ended
             self._best_valid = dict(valid)
-            self.save_best(self.best_model(valid))
+            self.best(valid).save()
         epochs_at = self.task.recipe.epochs_at
         newest = f"epoch {epochs_at(ended)}, the newest, counts as"
         now = newest if at.best_epoch else "the epochs from here on decide which is"
         text = f"{lost} The best epoch so far, {epochs_at(best_epoch)}, is lost; {now} the best."
         self.run.append("best_lost", **self.task.recipe.numbered(epoch=at.best_epoch), text=text)
-        self.save_last(self.carry or {})
+        self.last(self.carry or {}).save()
         progress.note(text)
 
     def _is_time_to_save(self) -> bool:
         if self.bytes_to_save() <= SMALL:
             return True
-        return (time.monotonic() - self._saved_at) * SAVING_SHARE >= self._seconds_to_save
+        if self._writer.is_busy():
+            return False
+        return (time.monotonic() - self._saved_at) * SAVING_SHARE >= self._writer.seconds
 
     def _save(self, carry: Carry) -> None:
-        """Save both checkpoints; the best one first, so that `last` never speaks of one that is not there."""
+        """Begin to save both checkpoints; the best one first, so that `last` never speaks of one that is not there."""
         self._refuse_not_finite(carry)
-        began = time.monotonic()
-        self._save_best()
-        self.save_last(carry)
+        # Before another `last` is copied: of two at a time the memory was not asked for.
+        self._writer.wait()
+        best = [] if self._unsaved_best is None else [self._unsaved_best]
+        self._writer.write([*best, self.last(carry)])
+        self._unsaved_best = None
         self._saved_at = time.monotonic()
-        self._seconds_to_save = self._saved_at - began
-
-    def _save_best(self) -> None:
-        if self._unsaved_best is not None:
-            self.save_best(self._unsaved_best)
-            self._unsaved_best = None
 
     def _refuse_not_finite(self, carry: Carry) -> None:
         """Keep what was saved before: a resume from numbers that are none would fail every time."""
@@ -327,6 +340,7 @@ class Training(TrainingState):
 
     def _no_number(self, what: str) -> DivergedError:
         at, recipe = self.position, self.task.recipe
+        self._writer.wait()
         saved = checkpoint.exists(self.run.path / LAST)
         kept = f"What was saved before is intact in {self.run.path}" if saved else "Nothing was saved yet"
         bounded = recipe.max_grad_norm is not None and math.isfinite(recipe.max_grad_norm)

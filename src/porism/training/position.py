@@ -1,9 +1,8 @@
 """How far a training has come: what is saved of it, and how it is taken up again."""
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
 
 import msgspec
 import torch
@@ -13,7 +12,7 @@ from torch.optim import Optimizer
 from porism.errors import RunError, advise, one_line
 from porism.files import without_nan
 from porism.runs import checkpoint
-from porism.runs.checkpoint import Checkpoint, Files, files_of
+from porism.runs.checkpoint import Checkpoint, Files, Snapshot, files_of, snapshot
 from porism.runs.events import EventRecord
 from porism.runs.recipe import Count, NotNegative, Recipe, Whole
 from porism.runs.results import METRICS
@@ -47,21 +46,6 @@ class Position:
     def units_per_second(self) -> float:
         """Units a second of training: the one that every log, event and table shows. Validations do not count."""
         return round(self.all_units / max(self.seconds, 1e-9), 1)
-
-
-@dataclass(frozen=True)
-class BestModel:
-    """The model of the best epoch so far, as it is saved."""
-
-    epoch: int
-    valid: dict[str, float]
-    """Its metrics."""
-    tensors: dict[str, Tensor]
-    aliases: dict[str, str]
-
-    def copied(self) -> "BestModel":
-        """The same with tensors of its own, in the computer's memory: training goes on and changes the others."""
-        return replace(self, tensors={name: x.detach().to("cpu", copy=True) for name, x in self.tensors.items()})
 
 
 class TrainingState:
@@ -107,7 +91,7 @@ class TrainingState:
             checkpoint.promote(saved, last)
             if not self.run.events.path.exists():
                 # Somebody took them away, so this checkpoint must no longer vouch for their lines.
-                self.save_last(self.carry or {})
+                self.last(self.carry or {}).save()
         elif finished:
             raise RunError(f"{last} is not there. {self.has_finished}")
         else:
@@ -133,8 +117,8 @@ class TrainingState:
         check = partial(check_best, epoch=self.position.best_epoch, parameters=self._parameters())
         return checkpoint.load(self.run.path / BEST, check)
 
-    def save_last(self, carry: Carry) -> None:
-        """Save all that the next step depends on. carry: what it is handed by the one before."""
+    def last(self, carry: Carry) -> Snapshot:
+        """All that the next step depends on. carry: what it is handed by the one before."""
         tensors, aliases = checkpoint.model_tensors(self.model)
         random = {"cpu": torch.get_rng_state()}
         if self.device.type == "cuda":
@@ -147,21 +131,18 @@ class TrainingState:
             "recipe": self.run.recipe_sha256,
             "events": self.run.events.sha256,
         }
-        checkpoint.save(self.run.path / LAST, parts, state)
+        return snapshot(self.run.path / LAST, parts, state)
 
-    def best_model(self, valid: dict[str, float]) -> BestModel:
+    def best(self, valid: dict[str, float]) -> Snapshot:
         """The model as it is now, as that of the best epoch. valid: its metrics."""
-        return BestModel(self.position.best_epoch, valid, *checkpoint.model_tensors(self.model))
-
-    def save_best(self, best: BestModel) -> None:
-        """Save the model of the best epoch."""
-        state: dict[str, Any] = {
-            "epoch": best.epoch,
-            "valid": without_nan(best.valid),
-            "aliases": best.aliases,
+        tensors, aliases = checkpoint.model_tensors(self.model)
+        state = {
+            "epoch": self.position.best_epoch,
+            "valid": without_nan(valid),
+            "aliases": aliases,
             "recipe": self.run.recipe_sha256,
         }
-        checkpoint.save(self.run.path / BEST, {"model": best.tensors}, state, {"assets": self.task.assets()})
+        return snapshot(self.run.path / BEST, {"model": tensors}, state, {"assets": self.task.assets()})
 
     def bytes_to_save(self) -> int:
         """Of the tensors of both checkpoints, but for what a step hands to the next."""
@@ -169,7 +150,7 @@ class TrainingState:
         return sum(x.nbytes for x in (*model.values(), *model.values(), *memory.values()))
 
     def first_not_finite(self, carry: Carry) -> str | None:
-        """What of all that `save_last` saves no training can go on from."""
+        """What of all that `last` saves no training can go on from."""
         tensors: dict[str, Tensor] = {
             **checkpoint.model_tensors(self.model)[0],
             **{f"{name} of the optimizer": x for name, x in optimizer.state_tensors(self.optimizer).items()},

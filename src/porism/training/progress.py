@@ -19,6 +19,9 @@ from porism.training.output import Output
 class Progress(Protocol):
     """Notified of every step and every epoch."""
 
+    reads_checkpoints: bool
+    """Whether an epoch is reported only when the checkpoint after it is on the disk."""
+
     def begin(self, title: str, epochs: int, steps: int, done: int, unit: str) -> None:
         """Training starts: so many epochs of so many steps, of which some are done already."""
 
@@ -37,6 +40,8 @@ class Progress(Protocol):
 
 class NoProgress:
     """Shows no progress."""
+
+    reads_checkpoints = False
 
     def begin(self, title: str, epochs: int, steps: int, done: int, unit: str) -> None: ...
     def step(self, units: int) -> None: ...
@@ -66,6 +71,8 @@ class ConsoleProgress:
     Where the console's `Output` has lost its reader the training is stopped, as the reader of `porism train | head -1`
     wants it: with a checkpoint, so that it can go on.
     """
+
+    reads_checkpoints = False
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -141,6 +148,7 @@ class ProgressGroup:
 
     def __init__(self, *listeners: Progress) -> None:
         self.listeners = listeners
+        self.reads_checkpoints = any(progress.reads_checkpoints for progress in listeners)
 
     def __enter__(self) -> Self:
         return self
