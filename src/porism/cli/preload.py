@@ -1,6 +1,7 @@
 """Torch's largest library, linked while the words of a command are read.
 
-To link it takes a fifth of what `import torch` takes, and none of Python's locks: on a second core it costs no time.
+To link it takes a fifth of what `import torch` takes, and none of Python's locks: a second core does it meanwhile. Only
+a module in C that is imported at the same time waits, since the system links one library after the other.
 """
 
 import ctypes
