@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests import needs
 from tests.runs import tiny_runs
 from torch import Tensor
 
@@ -28,12 +27,9 @@ Data = tuple[Tensor, Tensor]
 def _no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing the page of a run takes longer than these runs. Those of fixtures that several tests share have one.
 
-    Comparisons have pages, which tests look at, without plots.
+    Comparisons have pages, which tests look at.
     """
     monkeypatch.setattr("porism.api.engine.write_report", lambda *_: None)
-    if "matplotlib" not in needs.missing():
-        for module in ("curves", "exhibits"):
-            monkeypatch.setattr(f"porism.report.{module}.draw", lambda *_, **__: "<svg></svg>")
 
 
 @pytest.fixture(scope="session")

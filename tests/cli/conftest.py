@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,19 +18,6 @@ class Said:
 
 
 Say = Callable[..., Said]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _no_plots() -> Iterator[None]:
-    """Those of a page take longer than these trainings, and tests/report draws them.
-
-    For the tests of a file, so that what its fixtures train has none either.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        if "matplotlib" not in needs.missing():
-            for module in ("curves", "exhibits"):
-                patch.setattr(f"porism.report.{module}.draw", lambda *_, **__: "<svg></svg>")
-        yield
 
 
 @pytest.fixture

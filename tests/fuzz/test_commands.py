@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import pytest
 from hypothesis import strategies as st
-from tests import needs
 from tests.fuzz.cases import Fuzz, attempt, check_both, check_line
 from tests.fuzz.mutations import PIECES
 from tests.runs import tiny_runs
@@ -63,9 +62,6 @@ def test_random_words_are_answered_or_refused(
     monkeypatch.chdir(home)
     monkeypatch.setenv("PORISM_DATA", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    if "matplotlib" not in needs.missing():
-        for module in ("curves", "exhibits"):
-            monkeypatch.setattr(f"porism.report.{module}.draw", lambda *_, **__: "<svg></svg>")
     # To train is what other tests do: here it is what stands before it that is tried.
     monkeypatch.setattr("porism.training.loop.Training._train_epoch", _refuse_to_train)
     before = checkpoint.read(home / "run" / "best").state

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import strategies as st
-from tests import needs
 from tests.fuzz.cases import Fuzz, attempt, check_both
 from tests.fuzz.mutations import CHANGES, EDITS, NUMBERS, Change, Edit, Tree, changed, edited, read_tree, write_tree
 from tests.fuzz.test_checkpoints import content_of
@@ -23,14 +22,6 @@ from porism.training import session
 
 OLD = Path(__file__).parents[1] / "runs"
 READ = ("recipe.toml", "events.jsonl", "metrics.json", "exhibits.json", "outcomes.json")
-
-
-@pytest.fixture(autouse=True)
-def _no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of a page take longer than all else here, and tests/report draws them."""
-    if "matplotlib" not in needs.missing():
-        for module in ("curves", "exhibits"):
-            monkeypatch.setattr(f"porism.report.{module}.draw", lambda *_, **__: "<svg></svg>")
 
 
 @pytest.fixture(scope="module")

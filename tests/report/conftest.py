@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import tomli_w
-from tests import needs
 
 WriteRun = Callable[..., Path]
 
@@ -103,11 +102,3 @@ def run_writer(inside: Path) -> WriteRun:
 @pytest.fixture
 def write_run(tmp_path: Path) -> WriteRun:
     return run_writer(tmp_path)
-
-
-@pytest.fixture
-def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests of what else stands on a page: its plots take longer, and test_page.py and test_curves.py have them."""
-    if "matplotlib" not in needs.missing():
-        for module in ("curves", "exhibits"):
-            monkeypatch.setattr(f"porism.report.{module}.draw", lambda *_, **__: "<svg></svg>")

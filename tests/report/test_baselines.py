@@ -17,8 +17,6 @@ from porism.report.summary import summarise
 from porism.report.table import columns, table
 from porism.runs.record import RunRecord, read_run
 
-pytestmark = pytest.mark.usefixtures("no_plots")
-
 BASELINES = {
     "unigram": {"valid": {"perplexity": 700.0}, "test": {"perplexity": 650.0}},
     "Kneser-Ney 5": {"valid": {"perplexity": 150.0}, "test": {"perplexity": 141.2}},

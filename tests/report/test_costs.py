@@ -12,8 +12,6 @@ from porism.report.sections import letters_used
 from porism.report.table import costs_table
 from porism.runs.record import read_run
 
-pytestmark = pytest.mark.usefixtures("no_plots")
-
 COST = {
     "flops": {"formula": "2*B*H*T*(D + H)", "value": 30_000, "terms": {}},
     "backward": {"formula": "4*B*H*T*(D + H)", "value": 60_000, "terms": {}},

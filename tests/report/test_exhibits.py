@@ -60,7 +60,6 @@ def test_what_was_written_is_read_back(write_run: WriteRun) -> None:
 
 
 def test_every_exhibit_stands_under_its_title(page: str) -> None:
-    pytest.importorskip("matplotlib", reason="plots are drawn with it")
     pytest.importorskip("PIL", reason="pictures are written with it")
     titles = ["Worst", "Confusion", "Depth", "Map", "By class", "To hear", "Lengths", "Attention"]
     assert re.findall(r"<article><h3>(\w[\w ]*)</h3>", page)[:8] == titles
@@ -84,7 +83,6 @@ def test_words_are_shaded_by_their_share_of_the_heaviest(page: str) -> None:
 
 
 def test_a_histogram_of_whole_numbers_has_whole_ticks(page: str) -> None:
-    pytest.importorskip("matplotlib", reason="plots are drawn with it")
     drawn = page[page.index("<h3>Lengths</h3>") : page.index("<h3>Attention</h3>")]
     ticks = re.findall(r"<text[^>]*>([\d.]+)</text>", drawn)
     assert {"1", "2", "3", "4", "5"} <= set(ticks)
@@ -92,7 +90,6 @@ def test_a_histogram_of_whole_numbers_has_whole_ticks(page: str) -> None:
 
 
 def test_a_map_has_its_labels(page: str) -> None:
-    pytest.importorskip("matplotlib", reason="plots are drawn with it")
     assert re.search(r"<text[^>]*>a &lt;b&gt;</text>", page)
 
 

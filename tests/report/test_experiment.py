@@ -12,8 +12,6 @@ from porism.runs.record import read_run
 from porism.tasks import TASKS, find
 from porism.training.experiment import Experiment
 
-pytestmark = pytest.mark.usefixtures("no_plots")
-
 EXPERIMENT = Experiment(
     "rates", "Is pooling better than strides?", ("pooled", "strided"), {"rate": (0.1, 0.01)}, seeds=5
 )

@@ -21,7 +21,6 @@ TOPICS = {"graphs": "Graphs", "words": "Words", "speech": "Speech"}
 
 
 def test_the_page_tells_all_of_a_claim() -> None:
-    pytest.importorskip("matplotlib", reason="the page has a plot")
     page = ledger_page(ROWS, TOPICS)
     for text in (
         "Rows sum to one &amp; more.",

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
 from rich.console import Console
 from tests.report.conftest import WriteRun, metrics
 
@@ -12,8 +11,6 @@ from porism.report.contest import contest, describe
 from porism.report.page import write_report
 from porism.report.seeds import has_seeds, models_of, seeds_of, seeds_table
 from porism.runs.record import read_run
-
-pytestmark = pytest.mark.usefixtures("no_plots")
 
 
 def test_seeds_make_one_row_with_its_interval(write_run: WriteRun, tmp_path: Path) -> None:

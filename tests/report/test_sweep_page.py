@@ -3,11 +3,11 @@
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
-from porism.report.drawing import INK, Painter, role
+from porism.report.drawing import INK, role
 from porism.report.sweep_page import conclusions, decide, write_sweep
 from porism.report.sweep_plots import columns, plots
 from porism.runs.sweep import Outcome, SweepRecord, SweepTrial
@@ -95,67 +95,62 @@ def test_settings_that_are_level_on_valid_are_named() -> None:
     assert first.startswith("Trial 2 (rate=2) is best of 3 on valid, level with trial 3 (rate=3): ")
 
 
-@pytest.fixture
-def painted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The axes of the plots that are drawn. matplotlib's hints do not know what was put on them."""
-    pytest.importorskip("matplotlib")
-    from matplotlib.figure import Figure
+def drawn(svg: str) -> ElementTree.Element:
+    return ElementTree.fromstring(svg)
 
-    found: list[Any] = []
 
-    def draw(paint: Painter, size: tuple[float, float] | None = None) -> str:
-        found.append(Figure(size).subplots())
-        paint(found[-1])
-        return "<svg></svg>"
-
-    monkeypatch.setattr("porism.report.sweep_plots.draw", draw)
-    return found
+def heights(path: ElementTree.Element) -> list[float]:
+    """Of the corners of a line, from the top down."""
+    return [float(y) for y in re.findall(r",([\d.]+)", path.get("d") or "")]
 
 
 MIDDLE = trial(4, (7.0,) * 5, hidden_size=6, learning_rate=0.1)
 
 
-def test_each_trial_with_a_result_is_a_line_over_all_axes_and_the_chosen_one_stands_out(painted: list[Any]) -> None:
-    plots(record(WORSE, LOST, BETTER, MIDDLE))
-    axes = painted[0]
-    lines = [line for line in axes.lines if len(line.get_xdata()) == 3]
-    # The worst first, so that better ones lie over it.
-    heights = [[pytest.approx(height)] * 3 for height in (1.0, 0.5, 0.0)]
-    assert [list(line.get_ydata()) for line in lines] == heights
-    assert [list(line.get_xdata()) for line in lines] == [[0, 1, 2]] * 3
-    assert [line.get_color() for line in lines] == [INK, INK, role(1)]
-    shades = [line.get_alpha() for line in lines]
+def test_each_trial_with_a_result_is_a_line_over_all_axes_and_the_chosen_one_stands_out() -> None:
+    parallel = drawn(plots(record(WORSE, LOST, BETTER, MIDDLE))[0].svg)
+    lines = [path for path in parallel.findall("path") if len(heights(path)) == 3]
+    # The worst first, so that better ones lie over it; all three fields and the metric rise together.
+    first, second, third = ([pytest.approx(heights(line)[0])] * 3 for line in lines)
+    assert [heights(line) for line in lines] == [first, second, third]
+    assert heights(lines[0])[0] < heights(lines[1])[0] < heights(lines[2])[0]
+    assert [line.get("stroke") for line in lines] == [INK, INK, role(1)]
+    shades = [float(line.get("stroke-opacity", 1)) for line in lines]
     assert shades == sorted(set(shades))
     assert shades[-1] == 1
-    assert lines[-1].get_linewidth() > lines[0].get_linewidth()
-    assert [label.get_text() for label in axes.get_xticklabels()] == [
-        "hidden_size",
-        "learning_rate",
-        "valid perplexity",
-    ]
-    assert [(text.xy[0], text.get_text()) for text in axes.texts] == [
-        *((0, "4"), (0, "6"), (0, "8")),
-        *((1, "0.01"), (1, "0.1"), (1, "1")),
-        *((2, "5"), (2, "7"), (2, "9")),
+    assert float(lines[-1].get("stroke-width", 0)) > float(lines[0].get("stroke-width", 0))
+    assert [text.text for text in parallel.findall("text")] == [
+        *("hidden_size", "learning_rate", "valid perplexity"),
+        *("4", "6", "8"),
+        *("0.01", "0.1", "1"),
+        *("5", "7", "9"),
     ]
 
 
-def test_importances_are_bars_the_largest_on_top(painted: list[Any]) -> None:
+def test_importances_are_bars_the_largest_on_top() -> None:
     made = replace(record(BETTER, WORSE), importances={"hidden_size": 0.25, "learning_rate": 0.7, "dropout": 0.05})
-    assert [plot.title for plot in plots(made)] == [
+    both = plots(made)
+    assert [plot.title for plot in both] == [
         "Trials in parallel coordinates, by perplexity on valid",
         "Importance of each field for perplexity on valid",
     ]
-    axes = painted[1]
-    names = [label.get_text() for label in axes.get_yticklabels()]
-    widths = [bar.get_width() for bar in axes.patches]
-    assert list(zip(names, widths, strict=True)) == [("dropout", 0.05), ("hidden_size", 0.25), ("learning_rate", 0.7)]
-    assert [bar.get_y() for bar in axes.patches] == sorted(bar.get_y() for bar in axes.patches)
-    assert axes.get_xlim() == (0, 1)
+    importance = drawn(both[1].svg)
+    (bars,) = (path.get("d") or "" for path in importance.findall("path") if path.get("fill") == role(1))
+    corners = [list(map(float, re.findall(r"[\d.]+", bar))) for bar in bars.split("z")[:-1]]
+    widths = [right - left for left, _, right, _, _ in corners]
+    assert [width / widths[2] for width in widths] == [
+        pytest.approx(share / 0.7, abs=0.01) for share in (0.05, 0.25, 0.7)
+    ]
+    names = [text for text in importance.findall("text") if text.get("text-anchor") == "end"]
+    assert [name.text for name in names] == ["dropout", "hidden_size", "learning_rate"]
+    # The drawing counts down from the top.
+    tops = [min(low, high) for _, low, _, high, _ in corners]
+    assert tops == sorted(tops, reverse=True)
+    for name, (_, low, _, high, _) in zip(names, corners, strict=True):
+        assert min(low, high) < float(name.get("y", 0)) < max(low, high)
 
 
 def test_the_page_shows_both_plots_or_says_why_there_are_no_importances(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     page = write_sweep(record(BETTER, WORSE), tmp_path / "both.html", "porism sweep").read_text()
     titles = [
         "Trials in parallel coordinates, by perplexity on valid",

@@ -1,10 +1,9 @@
 """A tiny text, and sweeps over the smallest recurrent nets on it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests import needs
 
 from porism.runs.recipe import override
 from porism.sweep.plan import Sampler, SweepPlan
@@ -15,19 +14,6 @@ TINY = ["batch_size=4", "seq_len=5", "epochs=2", "embedding_dim=6", "hidden_size
 GRID = ["hidden_size=4,8", "learning_rate=0.01,0.1"]
 TEXT = "the cat sees the dog\nthe dog hears the cat\n" * 60
 Plan = Callable[..., SweepPlan]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _no_plots() -> Iterator[None]:
-    """Those of a page take longer than these trainings. test_report draws those of sweeps, tests/report all others.
-
-    For the tests of a file, so that what its fixtures train has none either.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        if "matplotlib" not in needs.missing():
-            for module in ("sweep_plots", "curves", "exhibits"):
-                patch.setattr(f"porism.report.{module}.draw", lambda *_, **__: "<svg></svg>")
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -111,6 +111,9 @@ def _run(verb: str, words: list[str]) -> int:
         raise PorismError(f"there is no command {verb!r}. {nearest(verb, list(VERBS))} See porism --help.")
     if verb != "train" and Launch.read().size > 1:
         raise PorismError(f"porism {verb} runs in one process: torchrun is for porism train. Leave torchrun out.")
+    from porism.cli.preload import begin_linking
+
+    begin_linking(verb, words)
     from porism.cli.parsing import parse
     from porism.cli.stopping import going_on
 

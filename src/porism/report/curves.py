@@ -2,15 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from porism.report import numbers
 from porism.report.comparison import Entry, RunGroup
-from porism.report.drawing import INK, PAPER, SMALL, Painter, adopt, draw, gid, plain_ticks, role
+from porism.report.drawing import NORMAL, SMALL, Axes, Painter, Place, Run, draw, role, text_at
 from porism.runs.record import Epoch, finite
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 CROWD = 3
 """More runs than this do not fit in one plot with both train and valid."""
@@ -44,11 +40,11 @@ def other_plots(group: RunGroup, prefix: str) -> list[Plot]:
 
 
 def _drawn(
-    group: RunGroup, titled: Sequence[tuple[str, Painter]], prefix: str, size: tuple[float, float] | None = None
+    group: RunGroup, titled: Sequence[tuple[str, Painter]], prefix: str, size: tuple[float, float] = NORMAL
 ) -> list[Plot]:
     names = {entry.number: entry.name for entry in group.entries}
     return [
-        Plot(title, adopt(draw(paint, size), title, names, f"{prefix}-{number}"))
+        Plot(title, draw(paint, title, f"{prefix}-{number}", names, size))
         for number, (title, paint) in enumerate(titled, 1)
     ]
 
@@ -108,34 +104,26 @@ def _curves(group: RunGroup, splits: Sequence[str], metric: str, over: str) -> P
     def place(entry: Entry, epoch: Epoch) -> float:
         return epoch.epoch if over == "epochs" else entry.record.seconds_until(epoch)
 
-    def paint(axes: "Axes") -> None:
-        from matplotlib.ticker import MaxNLocator
-
+    def paint(axes: Axes) -> None:
+        axes.x.label = "epoch" if over == "epochs" else "seconds of training"
+        axes.x.is_whole = over == "epochs"
+        axes.y.is_log = metric == "perplexity"
         for entry in group.entries:
             colour, best = role(entry.number), entry.record.best
             for split in splits:
                 points = _points(entry, split, metric)
-                beside = split == "train" and len(splits) > 1
-                axes.plot(
-                    [place(entry, epoch) for epoch, _ in points],
-                    [score for _, score in points],
-                    color=colour,
-                    linewidth=1.2 if beside else 1.8,
-                    linestyle="--" if beside else "-",
+                beside, run = split == "train" and len(splits) > 1, Run(entry.number, split)
+                at = [(place(entry, epoch), score) for epoch, score in points]
+                if len(at) == 1:
                     # One epoch is a point, which a line does not show.
-                    marker="o" if len(points) == 1 else "",
-                    gid=gid(entry.number, split),
-                )
+                    axes.dots(at, colour, run=run)
+                else:
+                    axes.line(at, colour, 1.2 if beside else 1.8, is_dashed=beside, run=run)
                 for epoch, score in points:
                     if split == "valid" and epoch is best:
-                        axes.plot(place(entry, epoch), score, "o", markerfacecolor=PAPER, markeredgecolor=colour)
+                        axes.circle(place(entry, epoch), score, colour)
         for limit in _limits(group, splits[0], metric):
-            _mark_limit(axes, limit)
-        axes.set_xlabel("epoch" if over == "epochs" else "seconds of training")
-        axes.xaxis.set_major_locator(MaxNLocator(6, integer=over == "epochs"))
-        if metric == "perplexity":
-            axes.set_yscale("log")
-            plain_ticks(axes.yaxis)
+            axes.across(limit, "limit")
 
     return paint
 
@@ -158,60 +146,55 @@ def _quality_against_cost(group: RunGroup) -> list[tuple[str, Painter]]:
 
 def _scatter(group: RunGroup, costs: Mapping[int, float], what: str) -> Painter:
     scores = {entry.number: group.score(entry) for entry in group.ranked}
-    points = {n: (costs[n], score) for n, score in scores.items() if n in costs and score is not None}
 
-    def paint(axes: "Axes") -> None:
+    def paint(axes: Axes) -> None:
+        axes.x.label, axes.y.label = what, f"{group.split} {group.metric_name}"
+        axes.x.margin = axes.y.margin = 0.12
+        axes.x.is_log, axes.y.is_log = True, group.metric == "perplexity"
+        points = {
+            n: (costs[n], score)
+            for n, score in scores.items()
+            if n in costs and score is not None and axes.x.has(costs[n]) and axes.y.has(score)
+        }
         for entry in group.ranked:
             if entry.number not in points:
                 continue
             (x, score), published, colour = points[entry.number], group.published(entry), role(entry.number)
             if published is not None:
-                axes.plot([x, x], [score, published], color=colour, linewidth=0.8, alpha=0.6)
-                axes.plot(x, published, "o", markerfacecolor=PAPER, markeredgecolor=colour)
-            axes.plot(x, score, "o", markersize=7, color=colour, gid=gid(entry.number, group.split))
+                axes.line([(x, score), (x, published)], colour, 0.8, opacity=0.6)
+                axes.circle(x, published, colour)
+            axes.dots([(x, score)], colour, 3.5, run=Run(entry.number, group.split))
         for limit in _limits(group, group.split, group.metric):
-            _mark_limit(axes, limit)
-        axes.margins(0.12)
-        axes.set_xlabel(what)
-        axes.set_ylabel(f"{group.split} {group.metric_name}")
-        axes.set_xscale("log")
-        plain_ticks(axes.xaxis)
-        if group.metric == "perplexity":
-            axes.set_yscale("log")
-            plain_ticks(axes.yaxis)
-        _widen_limits(axes, [score for _, score in points.values()], is_share=group.lower_is_better is False)
-        _number(axes, points)
+            axes.across(limit, "limit")
+        if points:
+            _widen_limits(axes, [score for _, score in points.values()], is_share=group.lower_is_better is False)
+        axes.parts.append(lambda place: _numbers(place, points))
 
     return paint
 
 
-def _mark_limit(axes: "Axes", limit: float) -> None:
-    axes.axhline(limit, color=INK, linewidth=0.8, linestyle=":")
-    axes.text(0.01, limit, "limit", transform=axes.get_yaxis_transform(), fontsize=9, va="bottom")
-
-
-def _widen_limits(axes: "Axes", scores: Sequence[float], is_share: bool) -> None:
+def _widen_limits(axes: Axes, scores: Sequence[float], is_share: bool) -> None:
     """Keeps at least a tenth of the middle in view on either side, lest chance differences fill the plot."""
     middle = (min(scores) + max(scores)) / 2
-    low, high = axes.get_ylim()
+    low, high = axes.y.range()
     low, high = min(low, middle - abs(middle) / 10), max(high, middle + abs(middle) / 10)
     if is_share and min(scores) >= 0 and max(scores) <= 1:
         # Room for the point itself, and no more: there is no accuracy above 1.
         high = min(high, 1 + (1 - low) / 20)
-    axes.set_ylim(low, high)
+    axes.y.limits = low, high
 
 
-def _number(axes: "Axes", points: Mapping[int, tuple[float, float]]) -> None:
+def _numbers(place: Place, points: Mapping[int, tuple[float, float]]) -> str:
     """The number of each run beside its point, moved up where it would cover another."""
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    # Only once the layout is settled is it known where a point lies.
-    if (layout := figure.get_layout_engine()) is not None:
-        layout.execute(figure)
-    dot = 72 / figure.dpi
     taken: list[tuple[float, float]] = []
-    for number, point in sorted(points.items(), key=lambda item: axes.transData.transform(item[1])[1]):
-        x, y = axes.transData.transform(point) * dot
-        height = max([y, *(up + 9.5 for beside, up in taken if abs(beside - x) < 15)])
+    texts = ""
+    for number, (x, y) in sorted(((number, place(*point)) for number, point in points.items()), key=_lowest):
+        height = min([y + 3.5, *(up - 9.5 for beside, up in taken if abs(beside - x) < 15)])
         taken.append((x, height))
-        axes.annotate(f"{number}", point, (7, height - y - 3.5), textcoords="offset points", fontsize=9)
+        texts += text_at(f"{number}", (x + 7, height), size=9)
+    return texts
+
+
+def _lowest(placed: tuple[int, tuple[float, float]]) -> float:
+    """From the bottom up, where a drawing counts down from the top."""
+    return -placed[1][1]

@@ -4,13 +4,13 @@ import base64
 import io
 from collections.abc import Iterable
 from functools import singledispatch
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
 from porism.errors import MissingExtra
 from porism.report.comparison import Entry
-from porism.report.drawing import Painter, adopt, draw, plain_ticks, role
+from porism.report.drawing import Axes, Painter, draw, role
 from porism.report.templates import render
 from porism.runs.exhibits import (
     AnyExhibit,
@@ -26,9 +26,6 @@ from porism.runs.exhibits import (
     WeighedText,
     WeighedTexts,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SMALLEST_PICTURE = 96
 """Pixels of the screen that a picture's shorter side takes at least: small ones are enlarged."""
@@ -111,46 +108,38 @@ def _is_number(cell: str | float) -> bool:
 
 @_content.register
 def _(exhibit: Lines, prefix: str) -> NamedPlot:
-    def paint(axes: "Axes") -> None:
+    def paint(axes: Axes) -> None:
+        axes.x.label, axes.y.label = exhibit.x, exhibit.y
+        axes.x.is_log, axes.y.is_log = exhibit.log_x, exhibit.log_y
         for number, points in enumerate(exhibit.lines.values(), 1):
-            axes.plot(*zip(*points, strict=True), color=role(number), marker="o", markersize=3)
-        axes.set_xlabel(exhibit.x)
-        axes.set_ylabel(exhibit.y)
-        for axis, scale, is_log in (
-            (axes.xaxis, axes.set_xscale, exhibit.log_x),
-            (axes.yaxis, axes.set_yscale, exhibit.log_y),
-        ):
-            if is_log:
-                scale("log")
-                plain_ticks(axis)
+            axes.line(points, role(number))
+            axes.dots(points, role(number), 1.8)
 
     return _plot(paint, exhibit.title, list(exhibit.lines), prefix)
 
 
 @_content.register
 def _(exhibit: Points, prefix: str) -> NamedPlot:
-    def paint(axes: "Axes") -> None:
+    def paint(axes: Axes) -> None:
+        axes.x.is_shown = axes.y.is_shown = False
         # Thousands of dots are small, a few can be seen from afar.
-        size = min(40.0, max(6.0, 2000 / max(1, sum(map(len, exhibit.groups.values())))))
+        radius = min(3.2, max(1.2, 22 / max(1, sum(map(len, exhibit.groups.values()))) ** 0.5))
         for number, points in enumerate(exhibit.groups.values(), 1):
-            x, y = [x for x, _ in points], [y for _, y in points]
-            axes.scatter(x, y, color=role(number), s=size, linewidths=0, alpha=0.8)
+            axes.dots(points, role(number), radius, opacity=0.8)
         for text, place in exhibit.labels.items():
-            axes.annotate(text, place, (0, 2), textcoords="offset points", ha="center", fontsize=6)
-        axes.set_xticks([])
-        axes.set_yticks([])
+            axes.text(text, place, (0, -2), size=6, anchor="middle")
 
     return _plot(paint, exhibit.title, list(exhibit.groups), prefix)
 
 
 @_content.register
 def _(exhibit: Histogram, prefix: str) -> NamedPlot:
-    def paint(axes: "Axes") -> None:
-        axes.stairs(exhibit.counts, exhibit.edges, fill=True, color=role(1))
-        axes.locator_params(axis="x", integer=all(edge.is_integer() for edge in exhibit.edges))
-        axes.locator_params(axis="y", integer=True)
-        axes.set_xlabel(exhibit.x)
-        axes.set_ylabel(exhibit.y)
+    def paint(axes: Axes) -> None:
+        axes.x.label, axes.y.label = exhibit.x, exhibit.y
+        axes.x.is_whole, axes.y.is_whole = all(edge.is_integer() for edge in exhibit.edges), True
+        axes.y.limits = 0, 1.05 * max([1, *exhibit.counts])
+        bars = zip(exhibit.edges, exhibit.edges[1:], exhibit.counts, strict=False)
+        axes.bars([((left, 0), (right, count)) for left, right, count in bars], role(1))
 
     return _plot(paint, exhibit.title, [], prefix)
 
@@ -171,7 +160,7 @@ def _(exhibit: WeighedTexts, prefix: str) -> list[tuple[WeighedText, list[tuple[
 
 
 def _plot(paint: Painter, title: str, names: list[str], prefix: str) -> NamedPlot:
-    return NamedPlot(names, adopt(draw(paint), title, {}, prefix))
+    return NamedPlot(names, draw(paint, title, prefix))
 
 
 def _image(picture: Picture) -> EncodedPicture:

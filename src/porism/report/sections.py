@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from porism.costing.letters import ALPHABET
-from porism.errors import MissingExtra
 from porism.report import curves, numbers
 from porism.report.baselines import BaselineRow, baseline_rows
 from porism.report.comparison import Entry, RunGroup, draws_split, notes_of, splits_of
@@ -37,13 +36,12 @@ def shared_facts(entries: Sequence[Entry]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Figure:
-    """The plots of a group of runs, or what to install to get them."""
+    """The plots of a group of runs."""
 
     group: RunGroup
     plots: tuple[curves.Plot, ...] = ()
     others: tuple[curves.Plot, ...] = ()
     """Small ones, of the metrics that do not count."""
-    missing: str = ""
 
     @property
     def solid_and_dashed(self) -> bool:
@@ -64,10 +62,7 @@ class Figure:
 
 def figure(group: RunGroup, prefix: str) -> Figure:
     """The plots of a group; every id in them starts with the prefix."""
-    try:
-        return Figure(group, tuple(curves.plots(group, prefix)), tuple(curves.other_plots(group, f"{prefix}-other")))
-    except MissingExtra as missing:
-        return Figure(group, missing=str(missing))
+    return Figure(group, tuple(curves.plots(group, prefix)), tuple(curves.other_plots(group, f"{prefix}-other")))
 
 
 class PublishedRow(NamedTuple):

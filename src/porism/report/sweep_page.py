@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from porism.errors import MissingExtra
 from porism.report import numbers
 from porism.report.comparison import Entry, RunGroup
 from porism.report.contest import LEAST_SEEDS, Contest, contest, describe
@@ -104,18 +103,13 @@ def write_sweep(
 ) -> Path:
     """The report of a sweep, written to a file."""
     refuse_foreign(to)
-    try:
-        drawn, missing = plots(record), ""
-    except MissingExtra as error:
-        drawn, missing = [], str(error)
     page = render(
         "sweep.html",
         title=f"{record.task.capitalize()}: sweep over {', '.join(record.choices)}",
         record=record,
         conclusions=conclusions(record, tests),
         rows=_rows(record),
-        plots=drawn,
-        missing=missing,
+        plots=plots(record),
         tests=_tests(tests),
         command=command,
     )

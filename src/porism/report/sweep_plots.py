@@ -2,20 +2,19 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from porism.report.curves import Plot
-from porism.report.drawing import INK, adopt, draw, role
+from porism.report.drawing import INK, NORMAL, Axes, draw, role
 from porism.runs.sweep import SweepRecord
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 DECADE = 10
 """Numbers that span at least this factor are drawn on a log scale."""
 MOST_TICKS = 6
 APART = 0.08
 """Of the height of an axis: two labels that are nearer overlap."""
+COLUMN = 108.0
+"""The width that an axis takes with its labels."""
 CHOSEN = 1
 """The colour of the chosen trial, by its place in the palette."""
 
@@ -33,11 +32,11 @@ def plots(record: SweepRecord) -> list[Plot]:
     found = []
     if len(record.ranked) > 1:
         title = f"Trials in parallel coordinates, by {record.metric_name} on valid"
-        size = (max(5.0, 1.5 * (len(record.choices) + 1)), 3.4)
-        found.append(Plot(title, adopt(draw(lambda axes: _parallel(axes, record), size), title, {}, "parallel")))
+        size = max(NORMAL[0], COLUMN * (len(record.choices) + 1)), NORMAL[1]
+        found.append(Plot(title, draw(lambda axes: _parallel(axes, record), title, "parallel", size=size)))
     if record.importances:
         title = f"Importance of each field for {record.metric_name} on valid"
-        found.append(Plot(title, adopt(draw(lambda axes: _importances(axes, record)), title, {}, "importance")))
+        found.append(Plot(title, draw(lambda axes: _importances(axes, record), title, "importance")))
     return found
 
 
@@ -80,28 +79,26 @@ def _label(value: Any) -> str:
     return "none" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _parallel(axes: "Axes", record: SweepRecord) -> None:
+def _parallel(axes: Axes, record: SweepRecord) -> None:
     shown, done = columns(record), record.ranked
-    positions = list(range(len(shown)))
-    axes.grid(False)
+    axes.has_grid = axes.y.is_shown = False
+    axes.x.named_ticks = [(position, column.name) for position, column in enumerate(shown)]
+    axes.x.limits, axes.y.limits = (-0.4, len(shown) - 1 + 0.4), (-0.06, 1.06)
     for number in reversed(range(len(done))):
         # The better, the darker; the chosen one has a colour.
-        alpha = 1.0 if number == 0 else 0.7 - 0.55 * number / len(done)
+        opacity = 1.0 if number == 0 else 0.7 - 0.55 * number / len(done)
         colour, width = (role(CHOSEN), 2.2) if number == 0 else (INK, 1.0)
-        axes.plot(positions, [column.heights[number] for column in shown], color=colour, alpha=alpha, linewidth=width)
-    for position, column in zip(positions, shown, strict=True):
-        axes.axvline(position, color=INK, linewidth=0.7)
+        points = [(position, column.heights[number]) for position, column in enumerate(shown)]
+        axes.line(points, colour, width, opacity=opacity)
+    for position, column in enumerate(shown):
+        axes.upright(position)
         for height, text in column.ticks:
-            axes.annotate(text, (position, height), xytext=(4, 0), textcoords="offset points", fontsize=8, va="center")
-    axes.set_xticks(positions, [column.name for column in shown])
-    axes.set_xlim(-0.1, len(shown) - 1 + 0.35)
-    axes.set_ylim(-0.06, 1.06)
-    axes.set_yticks([])
-    axes.spines["left"].set_visible(False)
+            axes.text(text, (position, height), (4, 3), size=8)
 
 
-def _importances(axes: "Axes", record: SweepRecord) -> None:
+def _importances(axes: Axes, record: SweepRecord) -> None:
     ranked = sorted((record.importances or {}).items(), key=lambda pair: pair[1])
-    axes.barh([name for name, _ in ranked], [value for _, value in ranked], color=role(CHOSEN))
-    axes.set_xlim(0, 1)
-    axes.set_xlabel("share of the variance over trials")
+    axes.x.label = "share of the variance over trials"
+    axes.x.limits, axes.y.limits = (0, 1), (-0.6, len(ranked) - 0.4)
+    axes.y.named_ticks = [(position, name) for position, (name, _) in enumerate(ranked)]
+    axes.bars([((0, at - 0.4), (value, at + 0.4)) for at, (_, value) in enumerate(ranked)], role(CHOSEN))

@@ -125,3 +125,16 @@ def test_a_model_without_a_gradient_has_no_relative_error() -> None:
     words, contexts, noise, pairs = model(4, 3)
     found = estimation_errors(words, torch.zeros_like(contexts), noise, pairs, SAMPLES)
     assert [row[3] for row in table(found).rows] == [0.0, *[""] * len(ESTIMATORS)]
+
+
+def test_the_errors_are_the_same_however_many_threads_there_are() -> None:
+    before = torch.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(estimation_errors(*model(200), SAMPLES, draws=5000))
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert found[0] == found[1]

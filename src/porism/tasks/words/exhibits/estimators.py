@@ -8,11 +8,14 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.linalg import vector_norm
+from torch.nn.functional import embedding_bag
 
 from porism.errors import RecipeError
 from porism.layers.skipgram.estimators import ESTIMATORS, NEED_THE_NORMALISER, SampledPairs
 from porism.layers.skipgram.noise import Noise
 from porism.runs.exhibits import Table
+from porism.tasks.blocks.threads import one_thread
 
 MOST_SAMPLES = 10**6
 """Combinations of samples that are enumerated; beyond, measure."""
@@ -70,23 +73,18 @@ def first_order_bias(v: Tensor, U: Tensor, q: Tensor, m: int) -> Tensor:
 
 
 def _estimates(name: str, v: Tensor, U: Tensor, j: int, q: Tensor, k: Tensor) -> Tensor:
-    """dl/dv for each row of samples, (n, D), in blocks that stay small."""
+    """dl/dv for each row of samples, (n, D)."""
     scores, log_q = U @ v, q.log()
-    estimates = []
-    for rows in k.split(max(1, 2**22 // k[0].numel() // U.shape[1])):
-        at_j = [value.expand(len(rows)) for value in (scores[j], log_q[j], scores.logsumexp(0))]
-        c = ESTIMATORS[name](
-            SampledPairs(at_j[0], scores[rows], at_j[1], log_q[rows], rows == j, at_j[2], vocabulary=len(U))
-        )
-        # c_j u_j + sum c_k u_k                 (n, 1, m) (n, m, D) -> (n, D)
-        estimates.append(c.context[:, None] * U[j] + torch.bmm(c.samples[:, None], U[rows]).squeeze(1))
-    return torch.cat(estimates)
+    at_j = [value.expand(len(k)) for value in (scores[j], log_q[j], scores.logsumexp(0))]
+    c = ESTIMATORS[name](SampledPairs(at_j[0], scores[k], at_j[1], log_q[k], k == j, at_j[2], vocabulary=len(U)))
+    # c_j u_j + sum c_k u_k: a bag adds up the rows of U where they lie, which copies of them, (n, m, D), do not.
+    return embedding_bag(k, U, per_sample_weights=c.samples, mode="sum").addcmul_(c.context[:, None], U[j])
 
 
 def _moments(estimates: Tensor, weights: Tensor, v: Tensor, U: Tensor, j: int) -> Moments:
     mean = weights @ estimates
-    variance = float(weights @ ((estimates - mean) ** 2).sum(1))
-    return Moments(mean, mean - exact_gradient(v, U, j), variance, float(weights @ (estimates**2).sum(1)))
+    variance, second_moment = (float(weights @ vector_norm(g, dim=1) ** 2) for g in (estimates - mean, estimates))
+    return Moments(mean, mean - exact_gradient(v, U, j), variance, second_moment)
 
 
 FEW_WAYS = 10**4
@@ -114,6 +112,7 @@ class EstimationError:
     deviation: float
 
 
+@one_thread()
 def estimation_errors(
     words: Tensor,
     contexts: Tensor,
@@ -176,7 +175,7 @@ def independent(name: str, v: Tensor, U: Tensor, j: int, q: Tensor, m: int) -> M
     # E e = c_j u_j + m E[c_k u_k]
     mean = c_j * U[j] + m * term
     # E|e - E e|^2 = m (sum q_k c_k^2 |u_k|^2 - |E[c_k u_k]|^2)
-    variance = m * max(0.0, float((q * c**2) @ torch.linalg.vector_norm(U, dim=1) ** 2 - term @ term))
+    variance = m * max(0.0, float((q * c**2) @ vector_norm(U, dim=1) ** 2 - term @ term))
     return Moments(mean, mean - exact_gradient(v, U, j), variance, variance + float(mean @ mean))
 
 

@@ -19,8 +19,11 @@ MOMENTUM_AT_FIRST, MOMENTUM = 0.5, 0.8
 LEAST_GAIN = 0.01
 START = 1e-4
 """Standard deviation of the points at the start."""
-HALVINGS = 50
+HALVINGS = 35
 """Of the interval that a row's precision is searched in: from 2^-10 to 2^40 over the mean distance."""
+Scratch = tuple[Tensor, Tensor]
+"""Memory for two matrices over all pairs, which every step writes anew: to get it from the system takes longer than the
+sums that fill it."""
 
 
 def embed(x: Tensor, perplexity: float, steps: int = STEPS) -> Tensor:
@@ -36,9 +39,10 @@ def embed(x: Tensor, perplexity: float, steps: int = STEPS) -> Tensor:
     y = principal(x).float()
     rate = max(N / EXAGGERATION / 4, 50.0)
     change, gains = torch.zeros_like(y), torch.ones_like(y)
+    scratch = torch.empty_like(p), torch.empty_like(p)
     for step in range(steps):
         early = step < EXAGGERATED_STEPS
-        slope = gradient(exaggerated if early else p, y)
+        slope = gradient(exaggerated if early else p, y, scratch)
         # A coordinate that goes on in its direction gets faster.
         turned = slope * change > 0
         gains = torch.where(turned, gains * 0.8, gains + 0.2).clamp_(min=LEAST_GAIN)
@@ -60,23 +64,29 @@ def affinities(x: Tensor, perplexity: float) -> Tensor:
     """p (N, N), which sums up to 1: (p_j|i + p_i|j) / 2N, each row of p_j|i with the perplexity that is requested."""
     distances = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist").square()
     distances /= distances.mean().clamp(min=1e-30)
-    distances.fill_diagonal_(math.inf)
     # From the nearest on: their weights do not vanish, however large the precision.
-    distances -= distances.amin(1, keepdim=True)
+    distances -= distances.fill_diagonal_(math.inf).amin(1, keepdim=True)
+    distances.fill_diagonal_(0)
     low, high = x.new_full((len(x), 1), -10.0), x.new_full((len(x), 1), 40.0)
+    p = torch.empty_like(distances)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        p = torch.softmax(-(2**middle) * distances, 1)
-        wide = torch.special.entr(p).sum(1, keepdim=True) > math.log(perplexity)
+        torch.mul(distances, -(2**middle), out=p).exp_().fill_diagonal_(0)
+        Z = p.sum(1, keepdim=True)
+        # - sum p log p of p = exp(-precision d) / Z is log Z + precision sum p d.   (N, 1, N) (N, N, 1) -> (N, 1, 1)
+        entropy = Z.log() + 2**middle * torch.bmm(p[:, None], distances[:, :, None])[:, 0] / Z
+        wide = entropy > math.log(perplexity)
         low, high = torch.where(wide, middle, low), torch.where(wide, high, middle)
+    p /= Z
     return (p + p.T) / (2 * len(x))
 
 
-def gradient(p: Tensor, y: Tensor) -> Tensor:
+def gradient(p: Tensor, y: Tensor, scratch: Scratch | None = None) -> Tensor:
     """dKL/dy_i = 4 sum of (p_ij - q_ij) (y_i - y_j) / (1 + |y_i - y_j|^2) for points (N, 2)."""
+    near, pull = scratch or (torch.empty_like(p), torch.empty_like(p))
     squares, ones = y.square().sum(1, keepdim=True), torch.ones_like(y[:, :1])
     # |y_i|^2 + 1 + |y_j|^2 - 2 y_i . y_j as one product; what rounding does to it is little beside the 1.
-    near = torch.cat([squares + 1, ones, y], 1) @ torch.cat([ones, squares, -2 * y], 1).T
-    near = near.reciprocal_().fill_diagonal_(0)
-    pull = torch.add(p, near, alpha=-1 / float(near.sum(1).sum())).mul_(near)
+    torch.mm(torch.cat([squares + 1, ones, y], 1), torch.cat([ones, squares, -2 * y], 1).T, out=near)
+    near.reciprocal_().fill_diagonal_(0)
+    torch.add(p, near, alpha=-1 / float(near.sum(1).sum()), out=pull).mul_(near)
     return 4 * (pull.sum(1, keepdim=True) * y - pull @ y)

@@ -6,11 +6,11 @@ Colours are clusters of the map by k-means.
 from collections.abc import Sequence
 from itertools import islice, zip_longest
 
-import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from porism.runs.exhibits import Points
+from porism.tasks.blocks.threads import one_thread
 from porism.tasks.words.exhibits.kmeans import clusters
 from porism.tasks.words.exhibits.tsne import embed
 
@@ -32,15 +32,10 @@ def word_map(vectors: Tensor, words: Sequence[str], most: int = MOST_WORDS) -> P
     alphanumeric = (number for number, word in enumerate(words) if any(map(str.isalnum, word)))
     shown = list(islice(alphanumeric, most)) or list(range(len(words[:most])))
     units = normalize(vectors[shown].detach().cpu().double())
-    threads = torch.get_num_threads()
-    # So few points take several threads longer, which wait for each other, and sums depend on how many there are.
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         plane = embed(units, PERPLEXITY)
         plane = (plane / plane.abs().max().clamp(min=1e-12)).round(decimals=4)
         by_cluster = [typical(members, units) for members in clusters(plane, GROUPS)]
-    finally:
-        torch.set_num_threads(threads)
     names = [words[number] for number in shown]
     groups = {", ".join(names[row] for row in rows[:NAMED_BY]): plane[rows].tolist() for rows in by_cluster}
     # The most typical word of every cluster, then the next one of each.
