@@ -15,6 +15,7 @@ from tests.layers.attention.taylor.test_kernels import (
     FLOAT32,
     SMALL,
     errors,
+    noting,
     operands,
     padding_of,
     too_large,
@@ -23,16 +24,16 @@ from tests.layers.closeness import error
 from torch import Tensor
 
 from porism.layers.attention.pattern import CAUSAL
-from porism.layers.attention.taylor import naive
+from porism.layers.attention.taylor import naive, taylor_attention
 from porism.layers.attention.taylor.kernels.triton.hopper import layout
-from porism.layers.kernels.gluon import runs_on_hopper, version
+from porism.layers.kernels import gluon
 
 pytestmark = pytest.mark.sample(5)
 
 needs.triton()
 passes = import_module("porism.layers.attention.taylor.kernels.triton.launches")
-has_hopper = DEVICE == "cuda" and runs_on_hopper(torch.device("cuda", 0))
-on_hopper = pytest.mark.skipif(not has_hopper, reason="takes a Hopper GPU, and a Triton that was seen on one")
+has_hopper = DEVICE == "cuda" and gluon.can_run(torch.device("cuda", 0))
+on_hopper = pytest.mark.skipif(not has_hopper, reason="takes a Hopper GPU, and a Triton with Gluon")
 CHUNK = 256
 FOLDER = "porism.layers.attention.taylor.kernels.triton.hopper"
 
@@ -40,6 +41,11 @@ FOLDER = "porism.layers.attention.taylor.kernels.triton.hopper"
 @pytest.fixture(autouse=True)
 def _fixed_seed() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gluon, "TRUSTED", (gluon.version(),))
 
 
 @pytest.fixture
@@ -52,7 +58,8 @@ def pairs(D: int) -> tuple[Tensor, Tensor]:
     sixteens = range(0, D, 16)
     blocks = [(i, j) for i in sixteens for j in sixteens if i <= j]
     rows = [(i + row, j + column) for i, j in blocks for row in range(16) for column in range(16)]
-    return tuple(torch.tensor(rows, device=DEVICE).T)  # type: ignore[return-value]
+    i, j = torch.tensor(rows, device=DEVICE).T
+    return i, j
 
 
 def summed(columns: Tensor, v: Tensor, sums: Tensor, chunk: int) -> None:
@@ -82,10 +89,10 @@ def M_to_D(M: int) -> int:
 
 
 def test_what_is_no_pair_is_read_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    called = []
+    called: list[str] = []
     for file, kernel, function in (("sums", "sum_pairs", summed), ("reads", "read_pairs", read)):
         module = ModuleType(f"{FOLDER}.{file}")
-        setattr(module, kernel, lambda *given, of=function: called.append(of) or of(*given))
+        setattr(module, kernel, noting(called, kernel, function))
         monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(passes, "sizes", lambda *_: SMALL)
     monkeypatch.setattr(passes, "chunk", lambda *_: 32)
@@ -99,7 +106,7 @@ def test_what_is_no_pair_is_read_beside_them(monkeypatch: pytest.MonkeyPatch) ->
         q.double(), k.double(), v.double(), pattern=CAUSAL, scale=0.2, key_padding_mask=padding
     )
     assert error(found, wanted) < FLOAT32
-    assert called == [summed, read]
+    assert called == ["sum_pairs", "read_pairs"]
 
 
 @on_hopper
@@ -137,7 +144,7 @@ def test_reads_are_those_of_the_state_before_each_chunk(tokens_first: bool, scal
 
 
 @on_hopper
-@pytest.mark.usefixtures("short_chunks")
+@pytest.mark.usefixtures("taken", "short_chunks")
 @pytest.mark.parametrize("T", [512, 1_500, 5_001])
 @pytest.mark.parametrize(("B", "A", "G"), [(1, 2, 2), (2, 4, 2)])
 @pytest.mark.parametrize("padded", [False, True])
@@ -148,6 +155,24 @@ def test_equal_the_oracle(T: int, B: int, A: int, G: int, padded: bool) -> None:
 
 
 @on_hopper
+@pytest.mark.usefixtures("taken")
+@pytest.mark.parametrize("T", [1_025, 10_001])
+def test_gradients_through_the_function_equal_the_oracle(T: int) -> None:
+    """As benchmarks/series_gpu.py does it, which ended in an illegal memory access."""
+    leaves = [x.bfloat16().requires_grad_() for x in operands(T, D=64, H=64)]
+    exact = [x.detach().double().requires_grad_() for x in leaves]
+    wanted = naive.taylor_attention(exact[0], exact[1], exact[2], order=2, pattern=CAUSAL)
+    weights = torch.randn_like(wanted)
+    for _ in range(2):
+        found = taylor_attention(leaves[0], leaves[1], leaves[2], pattern=CAUSAL)
+        gradients = torch.autograd.grad(found, leaves, weights.bfloat16())
+    torch.cuda.synchronize()
+    for one, other in zip((found, *gradients), (wanted, *torch.autograd.grad(wanted, exact, weights)), strict=True):
+        assert (one.double() - other).norm() / other.norm() < BFLOAT16
+
+
+@on_hopper
+@pytest.mark.usefixtures("taken")
 def test_two_runs_give_the_same_bits() -> None:
     q, k, v = (torch.randn(1, 16, 20_000, 64, device=DEVICE).bfloat16() for _ in range(3))
     task = passes.SeriesSettings("rolled", 2, CAUSAL, 0.125)
@@ -155,7 +180,7 @@ def test_two_runs_give_the_same_bits() -> None:
     assert all(torch.equal(run, runs[0]) for run in runs)
 
 
-@pytest.mark.skipif(version() < (3, 6), reason="takes Gluon")
+@pytest.mark.skipif(gluon.version() < (3, 6), reason="takes Gluon")
 @pytest.mark.parametrize(("kernel", "products"), [("sums", 32), ("reads", 64)])
 def test_compile_for_a_hopper_gpu(kernel: str, products: int) -> None:
     """Without one: in registers alone, with as many products written out as there should be."""

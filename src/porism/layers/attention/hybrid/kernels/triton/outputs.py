@@ -81,7 +81,7 @@ def answer_queries(
         read = tl.where(chunk > 0, units, 0)
         z, total = read_state(
             z, total, x, q, q_token, length, scale, sums, weights, n // R * slots + chunk, read,
-            PAIRS, D, D_TILE, H_TILE, M, W, F, QUERIES, NUMBER, PRECISION,
+            PAIRS, False, D, D_TILE, H_TILE, M, W, F, QUERIES, NUMBER, PRECISION,
         )  # fmt: skip
 
     # From here on positions are counted from the start of the chunk.

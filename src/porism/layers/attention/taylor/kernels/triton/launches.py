@@ -13,6 +13,7 @@ from porism.layers.attention.taylor.kernels.cpu import Division, Operands, Serie
 from porism.layers.attention.taylor.kernels.triton.chunked_step import answer_in_chunk
 from porism.layers.attention.taylor.kernels.triton.decay import log_decay_gradient, reach_ends, running_sums
 from porism.layers.attention.taylor.kernels.triton.gradient import reach_keys, reach_queries
+from porism.layers.attention.taylor.kernels.triton.hopper import layout as blocks
 from porism.layers.attention.taylor.kernels.triton.outputs import answer_queries
 from porism.layers.attention.taylor.kernels.triton.pairs import layout as pairs
 from porism.layers.attention.taylor.kernels.triton.pairs.states import put_tokens_side_by_side, sum_others, sum_pairs
@@ -32,6 +33,7 @@ from porism.layers.attention.taylor.kernels.triton.sizes import (
 from porism.layers.attention.taylor.kernels.triton.step import move_on
 from porism.layers.attention.taylor.kernels.triton.turns import layout as turns
 from porism.layers.attention.taylor.kernels.triton.turns.states import sum_chunks
+from porism.layers.kernels.gluon import taken_on
 
 
 class Slots(NamedTuple):
@@ -56,6 +58,7 @@ class SeriesPass:
         v: Tensor,
         key_padding: Tensor | None,
         log_decay: Tensor | None = None,
+        by_blocks: bool = False,
     ) -> None:
         self.q, self.k, self.v = (_in_whole_rows(x) for x in (q, k, v))
         (self.B, self.A, self.T, self.D), (self.G, self.S), self.H = q.shape, k.shape[1:3], v.shape[3]
@@ -70,7 +73,8 @@ class SeriesPass:
         self.sizes = sizes(self.D, self.H, self.number)
         self.chunk = chunk(self.D, self.H, max(self.T, self.S), self.causal, self.number)
         self.by_pairs = by_pairs(self.D, self.H, self.number)
-        self.layout = pairs if self.by_pairs else turns
+        self.by_blocks = by_blocks
+        self.layout = blocks if by_blocks else pairs if self.by_pairs else turns
         self.has_decay = log_decay is not None
         # As with padding, a pointer that is not followed, and what is left of a first state at the end.
         self.decays, self.places, self.left = self.k, 0, None
@@ -168,13 +172,17 @@ class SeriesPass:
             self.scale, QUERIES=queries, PADDED=self.constants["PADDED"], DECAY=self.has_decay, R=R, CHUNK=self.chunk,
             D=D, TOKENS=SIDE_BY_SIDE.own, NUMBER=self.constants["NUMBER"], **SIDE_BY_SIDE.options,
         )  # fmt: skip
-        for upper in (False, True):
+        for upper in () if self.by_blocks else (False, True):
             units = D // 4 if upper else D // 2
             at_a_time = min(launch.met, units)
             sum_pairs[(units // at_a_time * parts * self.N,)](
                 columns, scaled, y, sums, *y.stride()[:3], T, self.G, parts, skipped, width,
                 UPPER=upper, R=R, UNITS=at_a_time, TOKENS=launch.own, **shared, **launch.options,
             )  # fmt: skip
+        if self.by_blocks:
+            from porism.layers.attention.taylor.kernels.triton.hopper.sums import sum_pairs as sum_blocks
+
+            sum_blocks(columns, y, sums, self.chunk)
         sum_others[(parts * self.N,)](
             columns, scaled, y, self.padding, inverses, slopes, self.decays, sums, weights,
             *y.stride()[:3], T, self.G, parts, skipped, width, self.places,
@@ -243,13 +251,23 @@ class SeriesPass:
     def answer(self, slots: Slots | None, first: Tensor | None, answer: Tensor, totals: Tensor) -> None:
         launch = self.sizes.answer
         sums, weights = (self.q, self.q) if slots is None else slots[:2]
+        # As with padding, a pointer that is not followed.
+        far = self._far(sums) if self.by_blocks and slots is not None else totals
         answer_queries[(triton.cdiv(self.T, launch.own) * self.B * self.A,)](
-            self.q, self.k, self.v, self.padding, self.seeing(first), sums, weights, self.decays, answer, totals,
+            self.q, self.k, self.v, self.padding, self.seeing(first), sums, weights, far, self.decays, answer, totals,
             *self.q.stride()[:3], *self.k.stride()[:3], *self.v.stride()[:3], *answer.stride()[:3],
             self.T, self.A, 1 if slots is None else sums.shape[1], self._units(launch), self.places, self.scale,
-            CAUSAL=self.causal, DECAY=self.has_decay, STATE=slots is not None, FIRST=first is not None,
-            QUERIES=launch.own, KEYS=launch.met, **self._launched(launch),
+            CAUSAL=self.causal, DECAY=self.has_decay, STATE=slots is not None, FAR=far is not totals,
+            FIRST=first is not None, QUERIES=launch.own, KEYS=launch.met, **self._launched(launch),
         )  # fmt: skip
+
+    def _far(self, sums: Tensor) -> Tensor:
+        """What the queries find in the pairs of elements before their chunks, (B, A, T, H) in float32."""
+        from porism.layers.attention.taylor.kernels.triton.hopper.reads import read_pairs
+
+        far = sums.new_empty(self.B, self.A, self.T, self.H, dtype=torch.float32)
+        read_pairs(self.q, sums, far, self.chunk, self.scale)
+        return far
 
     def reach_queries(
         self,
@@ -352,7 +370,8 @@ def forward(
         before, after = ((x[..., :-1], x[..., -1]) for x in (y.unflatten(0, k.shape[:2]) for y in (first, last)))
         answer, totals = step(settings.scale, q, k, v, key_padding, log_decay, before, after)
         return answer, totals, last
-    this = SeriesPass(settings, q, k, v, key_padding, log_decay)
+    by_blocks = _by_blocks(settings, q, v, log_decay, first)
+    this = SeriesPass(settings, q, k, v, key_padding, log_decay, by_blocks)
     slots = this.before(first, settings.return_state)
     # Tokens before heads in memory, as a projection after it reads them.
     answer = q.new_empty(this.B, this.T, this.A, this.H).transpose(1, 2)
@@ -466,6 +485,13 @@ def step_in_chunk(
         KEYS=max(1, READ.met // R_tile), ELEMENTS=min(D, 16), **READ.options,
     )  # fmt: skip
     return answer, *longer
+
+
+def _by_blocks(settings: SeriesSettings, q: Tensor, v: Tensor, log_decay: Tensor | None, first: Tensor | None) -> bool:
+    """Whether kernels for Hopper GPUs sum pairs up and read them: of whole chunks, from an empty state."""
+    has_sizes = q.dtype == torch.bfloat16 and q.shape[-1] == v.shape[-1] == blocks.WIDTH
+    is_plain = settings.pattern.kind == "causal" and not settings.return_state and log_decay is None and first is None
+    return has_sizes and is_plain and taken_on(q.device)
 
 
 def _in_whole_rows(x: Tensor) -> Tensor:

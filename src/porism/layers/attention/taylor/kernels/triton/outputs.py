@@ -17,6 +17,7 @@ def answer_queries(
     seeing: tl.tensor,
     sums: tl.tensor,
     weights: tl.tensor,
+    far: tl.tensor,
     decays: tl.tensor,
     answer: tl.tensor,
     totals: tl.tensor,
@@ -41,6 +42,7 @@ def answer_queries(
     CAUSAL: tl.constexpr,
     DECAY: tl.constexpr,
     STATE: tl.constexpr,
+    FAR: tl.constexpr,
     FIRST: tl.constexpr,
     PADDED: tl.constexpr,
     R: tl.constexpr,
@@ -61,6 +63,7 @@ def answer_queries(
     """QUERIES tokens of one query head, of which R share a key head.
 
     sums (N, slots, M, H_TILE) and weights (N, slots, M) are those over the keys before a chunk, phi(k) [v, 1].
+    What pairs of elements add to z may be there already, FAR: far (B A, T, H), by a kernel of its own.
     With padding `seeing` (N) are the first queries that see a key. With DECAY, `decays` (N, 2, places) say how keys
     decay: what stands before the first of the queries is summed up as it has decayed there.
     """
@@ -78,12 +81,15 @@ def answer_queries(
     total = tl.zeros((QUERIES,), tl.float32)
     chunk = block // (CHUNK // QUERIES) if CAUSAL else 0
 
+    if FAR:
+        # Of the first chunk nothing has been written: nothing stands before it.
+        z += rows(far + (n * T + begin) * H, 0, H, tl.where(chunk > 0, length, 0), QUERIES, H, H_TILE)
     if STATE:
         # Nothing stands before the first chunk but a state that was given.
         read = tl.where((chunk > 0) | FIRST | (not CAUSAL), units, 0)
         z, total = read_state(
             z, total, x, q, q_token, length, scale, sums, weights, n // R * slots + chunk, read,
-            PAIRS, D, D_TILE, H_TILE, M, W, F, QUERIES, NUMBER, PRECISION,
+            PAIRS, FAR, D, D_TILE, H_TILE, M, W, F, QUERIES, NUMBER, PRECISION,
         )  # fmt: skip
 
     if CAUSAL:

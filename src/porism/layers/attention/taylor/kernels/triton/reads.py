@@ -26,6 +26,7 @@ def read_state(
     slot: tl.tensor,
     units: tl.tensor,
     PAIRS: tl.constexpr,
+    FAR: tl.constexpr,
     D: tl.constexpr,
     D_TILE: tl.constexpr,
     H_TILE: tl.constexpr,
@@ -36,12 +37,12 @@ def read_state(
     NUMBER: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor]:
-    """z and the sum of weights with what queries find in a state over keys, phi(k) [v, 1]."""
+    """z and the sum of weights with what queries find in a state over keys, phi(k) [v, 1]; not pairs that are FAR."""
     sums += slot * M * H_TILE
     weights += slot * W
     if PAIRS:
         z, total = pairs.read_state(
-            z, total, x, of_x, token, length, scale, sums, weights, units, D, H_TILE, QUERIES, NUMBER, PRECISION
+            z, total, x, of_x, token, length, scale, sums, weights, units, D, H_TILE, M, FAR, QUERIES, NUMBER, PRECISION
         )
     else:
         z, total = turns.read_state(z, total, x, sums, weights, units, D, D_TILE, H_TILE, F, NUMBER, PRECISION)

@@ -3,9 +3,9 @@
 A state's rows are blocks of sixteen i with sixteen j, (0, 0) (0, 1) (0, 2) (0, 3) (1, 1) ... (3, 3), i before j. Those
 on the diagonal have all pairs of their elements, in both orders, and half of each is counted.
 
-A program stays on its multiprocessor and takes tiles of 256 queries. Two groups of four warps multiply, 128 queries each
-in two units of 64; one warp copies. Of a block a product takes four i with sixteen j: its left factor is made in registers, where the four fragments
-of sixteen columns are the same x_j times one x_i each.
+A program stays on its multiprocessor and takes tiles of 256 queries. Two groups of four warps multiply, each 128
+queries in two units, and one warp copies. Of a block a product takes four i with sixteen j: its left factor is made
+in registers, where the four fragments of sixteen columns are the same x_j times one x_i each.
 """
 
 from torch import Tensor

@@ -11,6 +11,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared,
     mbarrier,
+    tma,
     warpgroup_mma,
     warpgroup_mma_wait,
 )
@@ -69,9 +70,20 @@ def sum_pairs(columns: Tensor, v: Tensor, sums: Tensor, chunk: int) -> None:
 
 @gluon.jit
 def _sum_pairs(
-    x_desc, y_desc, sums, tiles, parts, G, y_batch, y_head, y_column,
-    CHUNK: gl.constexpr, STAGES: gl.constexpr, SKEW: gl.constexpr, M: gl.constexpr,
-):  # fmt: skip
+    x_desc: tma.tensor_descriptor,
+    y_desc: tma.tensor_descriptor,
+    sums: gl.tensor,
+    tiles: gl.tensor,
+    parts: gl.tensor,
+    G: gl.tensor,
+    y_batch: gl.tensor,
+    y_head: gl.tensor,
+    y_column: gl.tensor,
+    CHUNK: gl.constexpr,
+    STAGES: gl.constexpr,
+    SKEW: gl.constexpr,
+    M: gl.constexpr,
+) -> None:
     x_ring = gl.allocate_shared_memory(gl.bfloat16, [STAGES * 4, 16, 64], x_desc.layout)
     y_ring = gl.allocate_shared_memory(gl.bfloat16, [STAGES, 64, 64], y_desc.layout)
     ready = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
@@ -98,9 +110,23 @@ def _sum_pairs(
 
 @gluon.jit
 def _copy(
-    x_desc, y_desc, x_ring, y_ring, ready, empty, first_tile, tiles, step, parts, G, y_batch, y_head, y_column,
-    CHUNK: gl.constexpr, STAGES: gl.constexpr,
-):  # fmt: skip
+    x_desc: tma.tensor_descriptor,
+    y_desc: tma.tensor_descriptor,
+    x_ring: gl.shared_memory_descriptor,
+    y_ring: gl.shared_memory_descriptor,
+    ready: gl.shared_memory_descriptor,
+    empty: gl.shared_memory_descriptor,
+    first_tile: gl.tensor,
+    tiles: gl.tensor,
+    step: gl.tensor,
+    parts: gl.tensor,
+    G: gl.tensor,
+    y_batch: gl.tensor,
+    y_head: gl.tensor,
+    y_column: gl.tensor,
+    CHUNK: gl.constexpr,
+    STAGES: gl.constexpr,
+) -> None:
     """Tiles of 64 tokens, for all pairs of blocks that this program has: keys as four sixteens, and values."""
     it = 0
     for tile in range(first_tile, tiles, step):
@@ -121,9 +147,21 @@ def _copy(
 
 @gluon.jit
 def _multiply(
-    x_ring, y_ring, ready, empty, skew, sums, first_tile, tiles, step,
-    OWN: gl.constexpr, CHUNK: gl.constexpr, STAGES: gl.constexpr, SKEW: gl.constexpr, M: gl.constexpr,
-):  # fmt: skip
+    x_ring: gl.shared_memory_descriptor,
+    y_ring: gl.shared_memory_descriptor,
+    ready: gl.shared_memory_descriptor,
+    empty: gl.shared_memory_descriptor,
+    skew: gl.shared_memory_descriptor,
+    sums: gl.tensor,
+    first_tile: gl.tensor,
+    tiles: gl.tensor,
+    step: gl.tensor,
+    OWN: gl.constexpr,
+    CHUNK: gl.constexpr,
+    STAGES: gl.constexpr,
+    SKEW: gl.constexpr,
+    M: gl.constexpr,
+) -> None:
     """The sums of one block of two, of every chunk that this program has."""
     STEPS: gl.constexpr = CHUNK // 64
     mma: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
@@ -173,7 +211,7 @@ def _multiply(
             right, i0, i1, i2, i3 = _elements(x_ring, next * 4, of_i, of_j)
             phi0 = _factor(right, i0, dot)
             a2, a3, _, _, phi0 = warpgroup_mma_wait(0, deps=[a2, a3, phi2, phi3, phi0])
-        place = ((tile // 5).to(gl.int64) * M + (tile % 5 * 2 + OWN) * 256) * 64
+        place = (_wide(tile // 5) * M + (tile % 5 * 2 + OWN) * 256) * 64
         to = sums + place + gl.expand_dims(row, 1) * 64 + gl.expand_dims(col, 0)
         gl.store(to, gl.convert_layout(a0.to(gl.bfloat16), out))
         gl.store(to + 64 * 64, gl.convert_layout(a1.to(gl.bfloat16), out))
@@ -182,7 +220,10 @@ def _multiply(
 
 
 @gluon.jit
-def _block_of(tile, OWN: gl.constexpr):
+def _block_of(
+    tile: gl.tensor,
+    OWN: gl.constexpr,
+) -> tuple[gl.tensor, gl.tensor]:
     """Of which sixteen the i and the j of a group's block are."""
     block = tile % 5 * 2 + OWN
     # So many blocks come before the first of each i: 0, 4, 7, 9.
@@ -191,7 +232,12 @@ def _block_of(tile, OWN: gl.constexpr):
 
 
 @gluon.jit
-def _elements(x_ring, at, of_i, of_j):
+def _elements(
+    x_ring: gl.shared_memory_descriptor,
+    at: gl.tensor,
+    of_i: gl.tensor,
+    of_j: gl.tensor,
+) -> tuple[gl.tensor, ...]:
     """k_j (1, 16, 64), and k_i, four times (4, 1, 64)."""
     middle: gl.constexpr = gl.SliceLayout(1, FACTOR)
     right = gl.expand_dims(x_ring.index(at + of_j).load(gl.SliceLayout(0, FACTOR)), 0)
@@ -206,12 +252,24 @@ def _elements(x_ring, at, of_i, of_j):
 
 
 @gluon.jit
-def _halves(x):
+def _halves(
+    x: gl.tensor,
+) -> tuple[gl.tensor, gl.tensor]:
     """Of (2 n, tokens), the first n and the last n."""
     n: gl.constexpr = x.shape[0] // 2
-    return gl.split(gl.permute(gl.reshape(x, [2, n, 64]), (1, 2, 0)))
+    first, last = gl.split(gl.permute(gl.reshape(x, [2, n, 64]), (1, 2, 0)))
+    return first, last
 
 
 @gluon.jit
-def _factor(right, left, dot: gl.constexpr):
+def _wide(x: gl.tensor) -> gl.tensor:
+    return x.to(gl.int64)
+
+
+@gluon.jit
+def _factor(
+    right: gl.tensor,
+    left: gl.tensor,
+    dot: gl.constexpr,
+) -> gl.tensor:
     return gl.convert_layout(gl.reshape(right * left, [64, 64]), dot, assert_trivial=True)

@@ -25,39 +25,45 @@ def read_state(
     units: tl.tensor,
     D: tl.constexpr,
     H_TILE: tl.constexpr,
+    M: tl.constexpr,
+    FAR: tl.constexpr,
     QUERIES: tl.constexpr,
     NUMBER: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor]:
-    """z and the sum of weights with what queries find in a state over keys, phi(k) [v, 1]."""
+    """z and the sum of weights with what queries find in a state over keys, phi(k) [v, 1].
+
+    Where they are FAR, z has what pairs add already, and only the other rows are read.
+    """
     half: tl.constexpr = D // 2
     row = tl.arange(0, D)
     # sum of w_ij [v_j, 1] = sum of [v_j, 1] + q_i . sum of k_j [v_j, 1] + 1/2 q_i q_i . sum of k_j k_j [v_j, 1]
-    z += tl.load(sums + (3 * D * D // 4 + D) * H_TILE + tl.arange(0, H_TILE)).to(tl.float32)[None, :]
-    z += product(x, _rows(sums, 3 * D * D // 4 + row, H_TILE), PRECISION)
+    z += tl.load(sums + (M - 1) * H_TILE + tl.arange(0, H_TILE)).to(tl.float32)[None, :]
+    z += product(x, _rows(sums, M - D - 1 + row, H_TILE), PRECISION)
     right = _selected(x, row, D, NUMBER, PRECISION)
     total += tl.load(weights + D * D + D)
     total += tl.sum(right * _slope(x, weights, 0.5, D, NUMBER, PRECISION), 1)
-    # Of i and j in one half the state has x_i x_j and x_j x_i.
-    right = (right * tl.where(row < half, 0.5, 1.0)[None, :]).to(NUMBER)
-    # Elements are loaded one step ahead of the product that they are a factor of.
-    left = _element(of_x, 0, token, length, scale, QUERIES, NUMBER)
-    for i in range(units):
-        after = _element(of_x, i + 1, token, length, scale, QUERIES, NUMBER)
-        phi = multiplied(left[:, None], right)
-        z = ended(z + product(phi, _rows(sums, i * D + row, H_TILE), PRECISION))
-        left = after
-    right = (0.5 * _selected(x, half + row % half, D, NUMBER, PRECISION)).to(NUMBER)
-    left = _element(of_x, half, token, length, scale, QUERIES, NUMBER)
-    other = _element(of_x, half + 1, token, length, scale, QUERIES, NUMBER)
-    for unit in range(units // 2):
-        # There is nothing after the last two.
-        i = half + tl.minimum(2 * unit + 2, half - 2)
-        after = _element(of_x, i, token, length, scale, QUERIES, NUMBER)
-        other_after = _element(of_x, i + 1, token, length, scale, QUERIES, NUMBER)
-        phi = multiplied(tl.where((row < half)[None, :], left[:, None], other[:, None]), right)
-        z = ended(z + product(phi, _rows(sums, (half + unit) * D + row, H_TILE), PRECISION))
-        left, other = after, other_after
+    if not FAR:
+        # Of i and j in one half the state has x_i x_j and x_j x_i.
+        right = (right * tl.where(row < half, 0.5, 1.0)[None, :]).to(NUMBER)
+        # Elements are loaded one step ahead of the product that they are a factor of.
+        left = _element(of_x, 0, token, length, scale, QUERIES, NUMBER)
+        for i in range(units):
+            after = _element(of_x, i + 1, token, length, scale, QUERIES, NUMBER)
+            phi = multiplied(left[:, None], right)
+            z = ended(z + product(phi, _rows(sums, i * D + row, H_TILE), PRECISION))
+            left = after
+        right = (0.5 * _selected(x, half + row % half, D, NUMBER, PRECISION)).to(NUMBER)
+        left = _element(of_x, half, token, length, scale, QUERIES, NUMBER)
+        other = _element(of_x, half + 1, token, length, scale, QUERIES, NUMBER)
+        for unit in range(units // 2):
+            # There is nothing after the last two.
+            i = half + tl.minimum(2 * unit + 2, half - 2)
+            after = _element(of_x, i, token, length, scale, QUERIES, NUMBER)
+            other_after = _element(of_x, i + 1, token, length, scale, QUERIES, NUMBER)
+            phi = multiplied(tl.where((row < half)[None, :], left[:, None], other[:, None]), right)
+            z = ended(z + product(phi, _rows(sums, (half + unit) * D + row, H_TILE), PRECISION))
+            left, other = after, other_after
     return z, total
 
 

@@ -228,7 +228,7 @@ def sum_others(
     sums += (n * parts + part) * M * H_TILE
     weights += (n * parts + part) * W
     column = tl.arange(0, H_TILE)
-    after: tl.constexpr = 3 * D * D // 4
+    after: tl.constexpr = M - D - 1
     tl.store(sums + (after + row)[:, None] * H_TILE + column[None, :], total.to(NUMBER))
     tl.store(sums + (after + D) * H_TILE + column, total_of_ones.to(NUMBER))
     tl.store(weights + row[:, None] * D + row[None, :], pairs)
