@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 import torch
 from tests import needs
+from tests.layers.attention.taylor import test_kernels
 from tests.layers.attention.taylor.test_kernels import (
     BFLOAT16,
     DEVICE,
@@ -24,7 +25,7 @@ from tests.layers.closeness import error
 from torch import Tensor
 
 from porism.layers.attention.pattern import CAUSAL
-from porism.layers.attention.taylor import naive, taylor_attention
+from porism.layers.attention.taylor import naive
 from porism.layers.attention.taylor.kernels.triton.hopper import layout
 from porism.layers.kernels import gluon
 
@@ -157,18 +158,8 @@ def test_equal_the_oracle(T: int, B: int, A: int, G: int, padded: bool) -> None:
 @on_hopper
 @pytest.mark.usefixtures("taken")
 @pytest.mark.parametrize("T", [1_025, 10_001])
-def test_gradients_through_the_function_equal_the_oracle(T: int) -> None:
-    """As benchmarks/series_gpu.py does it, which ended in an illegal memory access."""
-    leaves = [x.bfloat16().requires_grad_() for x in operands(T, D=64, H=64)]
-    exact = [x.detach().double().requires_grad_() for x in leaves]
-    wanted = naive.taylor_attention(exact[0], exact[1], exact[2], order=2, pattern=CAUSAL)
-    weights = torch.randn_like(wanted)
-    for _ in range(2):
-        found = taylor_attention(leaves[0], leaves[1], leaves[2], pattern=CAUSAL)
-        gradients = torch.autograd.grad(found, leaves, weights.bfloat16())
-    torch.cuda.synchronize()
-    for one, other in zip((found, *gradients), (wanted, *torch.autograd.grad(wanted, exact, weights)), strict=True):
-        assert (one.double() - other).norm() / other.norm() < BFLOAT16
+def test_gradients_of_the_function(T: int) -> None:
+    test_kernels.test_gradients_of_the_function_on_a_gpu(64, T)
 
 
 @on_hopper

@@ -269,6 +269,23 @@ def test_bfloat16_of_every_width_on_a_gpu(D: int, H: int, T: int) -> None:
     assert too_large(errors(q, k, v, CAUSAL, dtype=torch.bfloat16, scale=D**-0.5), BFLOAT16) == {}
 
 
+@pytest.mark.skipif(DEVICE == "cpu", reason="an interpreter assembles nothing")
+@pytest.mark.parametrize("T", [1_025, 10_001])
+@pytest.mark.parametrize("D", WIDTHS)
+def test_gradients_of_the_function_on_a_gpu(D: int, T: int) -> None:
+    """As benchmarks/series_gpu.py calls it before it measures: behind the oracle's memory, in autograd's thread."""
+    leaves = [x.bfloat16().requires_grad_() for x in operands(T, D=D, H=64)]
+    exact = [x.detach().double().requires_grad_() for x in leaves]
+    wanted = naive.taylor_attention(exact[0], exact[1], exact[2], order=2, pattern=CAUSAL)
+    weights = torch.randn_like(wanted)
+    for _ in range(2):
+        answer = taylor_attention(leaves[0], leaves[1], leaves[2], pattern=CAUSAL)
+        found = answer, *torch.autograd.grad(answer, leaves, weights.bfloat16())
+        torch.cuda.synchronize()
+    for one, other in zip(found, (wanted, *torch.autograd.grad(wanted, exact, weights)), strict=True):
+        assert (one.double() - other).norm() / other.norm() < BFLOAT16
+
+
 @pytest.mark.skipif(DEVICE == "cpu", reason="an interpreter has no products that go on while others are prepared")
 @pytest.mark.parametrize("D", WIDTHS)
 def test_long_texts_give_the_same_bits_on_a_gpu(D: int) -> None:
