@@ -16,10 +16,12 @@ def untuned(result: dict[str, Any]) -> list[str]:
     """A row a set of data; who wins is counted first."""
     rows = result["rows"]
     won = Counter(row["winner"] for row in rows)
-    places = dict.fromkeys(measured_on(row) for row in rows)
+    tasks: dict[str, dict[str, None]] = {}
+    for row in rows:
+        tasks.setdefault(measured_on(row), {})[row["task"]] = None
     seeds = sorted({len(row["values"]) for row in rows})
     return [
-        *places,
+        *(f"{', '.join(some)}: {place}  " if len(tasks) > 1 else place for place, some in tasks.items()),
         f"{len(rows)} sets of data, {' or '.join(map(str, seeds))} seed each: the default recipe is ahead on "
         f"{won['porism']}, the best baseline on {won['baseline']}, neither on {won['tie']}.",
         "",
