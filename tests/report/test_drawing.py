@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from porism.report.drawing import INK, NORMAL, Axes, Painter, Run, draw
+from porism.report.drawing import INK, NORMAL, Axes, Painter, RunPart, draw
 
 
 def svg(paint: Painter) -> ElementTree.Element:
@@ -24,7 +24,7 @@ def test_letters_of_any_language_stay_letters() -> None:
 
 def test_a_line_goes_through_its_points_between_the_ticks_they_lie_between() -> None:
     def paint(axes: Axes) -> None:
-        axes.line([(0, 1.0), (5, 3.0), (10, 2.0)], "red", run=Run(1, "valid"))
+        axes.line([(0, 1.0), (5, 3.0), (10, 2.0)], "red", run=RunPart(1, "valid"))
 
     found = svg(paint)
     assert found.get("aria-label") == "A <title>"

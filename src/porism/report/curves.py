@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from porism.report import numbers
 from porism.report.comparison import Entry, RunGroup
-from porism.report.drawing import NORMAL, SMALL, Axes, Painter, Place, Run, draw, role, text_at
+from porism.report.drawing import NORMAL, SMALL, Axes, Painter, Place, RunPart, draw, role, text_at
 from porism.runs.record import Epoch, finite
 
 CROWD = 3
@@ -112,7 +112,7 @@ def _curves(group: RunGroup, splits: Sequence[str], metric: str, over: str) -> P
             colour, best = role(entry.number), entry.record.best
             for split in splits:
                 points = _points(entry, split, metric)
-                beside, run = split == "train" and len(splits) > 1, Run(entry.number, split)
+                beside, run = split == "train" and len(splits) > 1, RunPart(entry.number, split)
                 at = [(place(entry, epoch), score) for epoch, score in points]
                 if len(at) == 1:
                     # One epoch is a point, which a line does not show.
@@ -163,7 +163,7 @@ def _scatter(group: RunGroup, costs: Mapping[int, float], what: str) -> Painter:
             if published is not None:
                 axes.line([(x, score), (x, published)], colour, 0.8, opacity=0.6)
                 axes.circle(x, published, colour)
-            axes.dots([(x, score)], colour, 3.5, run=Run(entry.number, group.split))
+            axes.dots([(x, score)], colour, 3.5, run=RunPart(entry.number, group.split))
         for limit in _limits(group, group.split, group.metric):
             axes.across(limit, "limit")
         if points:

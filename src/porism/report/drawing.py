@@ -38,7 +38,7 @@ def role(number: int) -> str:
     return f"var(--series-{series(number)})"
 
 
-class Run(NamedTuple):
+class RunPart(NamedTuple):
     """Whose part of a drawing it is and which, so that pointing at it tells."""
 
     number: int
@@ -88,7 +88,7 @@ class Axes:
         *,
         is_dashed: bool = False,
         opacity: float = 1.0,
-        run: Run | None = None,
+        run: RunPart | None = None,
     ) -> None:
         """A line from point to point, broken where one has no position."""
         known = self._include(points)
@@ -97,7 +97,13 @@ class Axes:
         self._add(lambda place: f'<path d="{self._path(known, place)}" fill="none" {look}/>', run)
 
     def dots(
-        self, points: Iterable[Point], colour: str, radius: float = 3.0, *, opacity: float = 1.0, run: Run | None = None
+        self,
+        points: Iterable[Point],
+        colour: str,
+        radius: float = 3.0,
+        *,
+        opacity: float = 1.0,
+        run: RunPart | None = None,
     ) -> None:
         """Filled circles: lines of no length with round ends."""
         known = self._include(points)
@@ -237,7 +243,7 @@ class Axes:
             command = "L" if known else "M"
         return d
 
-    def _add(self, svg: Callable[[Place], str], run: Run | None = None) -> None:
+    def _add(self, svg: Callable[[Place], str], run: RunPart | None = None) -> None:
         if run is None:
             self.parts.append(svg)
             return
