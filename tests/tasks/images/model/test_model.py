@@ -86,7 +86,8 @@ def test_a_predicted_pixel_sees_as_far_as_it_is_said_to(name: str) -> None:
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_a_state_sees_as_far_as_it_is_said_to(name: str, digits_task: Callable[[str], Images]) -> None:
-    """The gradient of one of the last states reaches as many rows and columns as the facts tell."""
+    """The gradients of one of the last states reach as many rows and columns as the facts tell."""
+    torch.manual_seed(0)
     recipe = override(digits_task(name).recipe, ["nonlinearity=tanh"])
     shape = Shape(1, 40, 40)
     model = build(recipe, shape, 10).eval().double()
@@ -94,14 +95,17 @@ def test_a_state_sees_as_far_as_it_is_said_to(name: str, digits_task: Callable[[
     pools = {"residual": "blocks", "pooled": "net.5", "strided": "net.4"}
     watched = model.get_submodule(pools.get(recipe.model, f"norms.{recipe.num_layers - 1}"))
     watched.register_forward_hook(lambda module, args, out: last.append(out))
-    x = torch.rand(1, 1, 40, 40, dtype=torch.float64, requires_grad=True)
-    model(x)
-    states = last[-1]
-    # A scan from the top left has seen all of it at the end.
-    row, column = (-1, -1) if name == "grid" else (states.shape[2] // 2, states.shape[3] // 2)
-    states[0, :, row, column].square().sum().backward()
-    assert x.grad is not None
-    seen = x.grad[0, 0] != 0
+    seen = torch.zeros(40, 40, dtype=torch.bool)
+    # Of one image a rectifier may let nothing of an edge through.
+    for _ in range(5):
+        x = torch.rand(1, 1, 40, 40, dtype=torch.float64, requires_grad=True)
+        model(x)
+        states = last[-1]
+        # A scan from the top left has seen all of it at the end.
+        row, column = (-1, -1) if name == "grid" else (states.shape[2] // 2, states.shape[3] // 2)
+        states[0, :, row, column].square().sum().backward()
+        assert x.grad is not None
+        seen |= x.grad[0, 0] != 0
     field = receptive_field(recipe, shape).field
     rows, columns = (int(seen.any(dim).nonzero().flatten().diff().sum()) + 1 for dim in (1, 0))
     if recipe.model == "pooled":
