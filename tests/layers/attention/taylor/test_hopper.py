@@ -159,7 +159,7 @@ def test_equal_the_oracle(T: int, B: int, A: int, G: int, padded: bool) -> None:
 @pytest.mark.usefixtures("taken")
 @pytest.mark.parametrize("T", [1_025, 10_001])
 def test_gradients_of_the_function(T: int) -> None:
-    test_kernels.test_gradients_of_the_function_on_a_gpu(64, T)
+    test_kernels.test_gradients_of_the_function_on_a_gpu(64, T, torch.bfloat16, BFLOAT16)
 
 
 @on_hopper
