@@ -17,20 +17,32 @@ from porism.layers.attention.taylor.kernels.triton.hopper import layout
 def sums() -> str:
     from porism.layers.attention.taylor.kernels.triton.hopper import sums as kernels
 
-    numbers = dict.fromkeys(("tiles", "parts", "G", "y_batch", "y_head", "y_column"), "i32")
+    numbers = dict.fromkeys(("tiles", "parts", "skipped", "G", "y_batch", "y_head", "y_column"), "i32")
     given = {"x_desc": tile(16, 64), "y_desc": tile(64, 64), "sums": "*bf16", **numbers}
-    constants = {"CHUNK": 1024, "STAGES": kernels.STAGES, "SKEW": kernels.SKEW, "M": layout.features(64)}
+    constants = {"R": 1, "CHUNK": 1024, "STAGES": kernels.STAGES, "SKEW": kernels.SKEW, "M": layout.features(64)}
     return seen(kernels._sum_pairs, given, constants)
 
 
 def reads() -> str:
     from porism.layers.attention.taylor.kernels.triton.hopper import reads as kernels
 
-    numbers = dict.fromkeys(("tiles", "parts", "slots", "A", "T", "row_batch", "row_head", "head_column"), "i32")
+    numbers = dict.fromkeys(
+        ("tiles", "parts", "first_query", "end", "slots", "A", "T", "row_batch", "row_head", "head_column"), "i32"
+    )
     given = {"q_rows": tile(256, 64), "state_rows": tile(256, 64), "z": "*fp32", **numbers, "scale": "fp32"}
     constants = {"R": 1, "M": layout.features(64), "CHUNK": 1024}
     sizes = {"QUERIES": kernels.QUERIES, "STAGES": kernels.STAGES, "LAG": kernels.LAG}
     return seen(kernels._read_pairs, given, {**constants, **sizes})
+
+
+def gradient() -> str:
+    from porism.layers.attention.taylor.kernels.triton.hopper import gradient as kernels
+
+    names = ("tiles", "parts", "first_token", "end", "slots", "A", "T")
+    places = (f"{of}_{part}" for of in "xg" for part in ("batch", "head", "column"))
+    given = {"x_rows": tile(128, 16), "g_rows": tile(128, 64), "state_rows": tile(256, 64), "far": "*fp32"}
+    constants = {"R": 1, "M": layout.features(64), "CHUNK": 1024, "TOKENS": kernels.TOKENS, "STAGES": kernels.STAGES}
+    return seen(kernels._reach_pairs, {**given, **dict.fromkeys((*names, *places), "i32")}, constants)
 
 
 def tile(*shape: int) -> str:

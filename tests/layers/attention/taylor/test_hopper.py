@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from types import ModuleType
 
@@ -23,9 +24,9 @@ from tests.layers.attention.taylor.test_kernels import (
 )
 from tests.layers.closeness import error
 from torch import Tensor
+from torch.nn.functional import pad
 
 from porism.layers.attention.pattern import CAUSAL
-from porism.layers.attention.taylor import naive
 from porism.layers.attention.taylor.kernels.triton.hopper import layout
 from porism.layers.kernels import gluon
 
@@ -63,26 +64,45 @@ def pairs(D: int) -> tuple[Tensor, Tensor]:
     return i, j
 
 
-def summed(columns: Tensor, v: Tensor, sums: Tensor, chunk: int) -> None:
+def summed(columns: Tensor, y: Tensor, sums: Tensor, chunk: int, skipped: int = 0) -> None:
     """What `sum_pairs` does."""
-    (B, G, _, H), (parts, M) = v.shape, sums.shape[1:3]
+    (N, parts, M, H), heads = sums.shape, y.shape[0] * y.shape[1]
     i, j = pairs(M_to_D(M))
-    k = columns[..., : parts * chunk].mT.float()
-    phi = (k[..., i] * k[..., j]).to(v.dtype).double().view(B * G, parts, chunk, len(i))
-    values = v[:, :, : parts * chunk].double().reshape(B * G, parts, chunk, H)
-    sums[:, :, : len(i)] = (phi.mT @ values).to(sums.dtype)
+    of_chunks = slice(skipped * chunk, (skipped + parts) * chunk)
+    missing = max(0, of_chunks.stop - columns.shape[3])
+    x = pad(columns, (0, missing))[..., of_chunks].mT.float().reshape(N, heads // N, parts, chunk, -1)
+    phi = (x[..., i] * x[..., j]).to(y.dtype).double()
+    values = y[:, :, of_chunks].double().reshape(N, heads // N, parts, chunk, H)
+    sums[:, :, : len(i)] = (phi.mT @ values).sum(1).to(sums.dtype)
 
 
-def read(q: Tensor, sums: Tensor, far: Tensor, chunk: int, scale: float) -> None:
+def read(q: Tensor, sums: Tensor, far: Tensor, chunk: int, begin: int, end: int, scale: float) -> None:
     """What `read_pairs` does."""
-    B, A, T, D = q.shape
-    i, j = pairs(D)
+    i, j = pairs(q.shape[3])
     x = (q.float() * scale).to(q.dtype).double()
     share = torch.where(i // 16 == j // 16, 0.5, 1.0)
-    slots = sums[:, :, : len(i)].double().unflatten(0, (B, -1)).repeat_interleave(A * B // len(sums), 1)
-    for begin in range(chunk, T, chunk):
-        phi = x[:, :, begin : begin + chunk][..., i] * x[:, :, begin : begin + chunk][..., j] * share
-        far[:, :, begin : begin + chunk] = (phi @ slots[:, :, begin // chunk]).float()
+    for tokens, seen in slots_of(q, sums, chunk, begin, end):
+        far[:, :, tokens] = ((x[:, :, tokens][..., i] * x[:, :, tokens][..., j] * share) @ seen).float()
+
+
+def reached(x: Tensor, g: Tensor, sums: Tensor, far: Tensor, chunk: int, begin: int, end: int) -> None:
+    """What `reach_pairs` does: the gradient of what `read_pairs` does, by x."""
+    i, j = pairs(x.shape[3])
+    share = torch.where(i // 16 == j // 16, 0.5, 1.0)
+    for tokens, seen in slots_of(x, sums, chunk, begin, end):
+        leaf = x[:, :, tokens].double().requires_grad_()
+        with torch.enable_grad():
+            answer = (leaf[..., i] * leaf[..., j] * share) @ seen
+        far[:, :, tokens] = torch.autograd.grad(answer, leaf, g[:, :, tokens].double())[0].float()
+
+
+def slots_of(x: Tensor, sums: Tensor, chunk: int, begin: int, end: int) -> Iterator[tuple[slice, Tensor]]:
+    """The tokens of each chunk, and the rows of pairs that they see, (B, A, rows, H)."""
+    i, _ = pairs(x.shape[3])
+    seen = sums[:, :, : len(i)].double().unflatten(0, (len(x), -1))
+    seen = seen.repeat_interleave(x.shape[1] // seen.shape[1], 1)
+    for start in range(begin, end, chunk):
+        yield slice(start, min(start + chunk, end)), seen[:, :, start // chunk]
 
 
 def M_to_D(M: int) -> int:
@@ -91,7 +111,8 @@ def M_to_D(M: int) -> int:
 
 def test_what_is_no_pair_is_read_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
-    for file, kernel, function in (("sums", "sum_pairs", summed), ("reads", "read_pairs", read)):
+    twins = (("sums", "sum_pairs", summed), ("reads", "read_pairs", read), ("gradient", "reach_pairs", reached))
+    for file, kernel, function in twins:
         module = ModuleType(f"{FOLDER}.{file}")
         setattr(module, kernel, noting(called, kernel, function))
         monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -99,49 +120,70 @@ def test_what_is_no_pair_is_read_beside_them(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(passes, "chunk", lambda *_: 32)
     monkeypatch.setattr(passes, "by_pairs", lambda *_: True)
     monkeypatch.setattr(passes, "_by_blocks", lambda *_: True)
-    q, k, v = (x.float() for x in operands(70, B=2, A=2, G=1, D=32, H=16))
-    padding = padding_of(70)
-    task = passes.SeriesSettings("rolled", 2, CAUSAL, 0.2)
-    found, _, _ = passes.forward(task, q, k, v, padding, None, None)
-    wanted = naive.taylor_attention(
-        q.double(), k.double(), v.double(), pattern=CAUSAL, scale=0.2, key_padding_mask=padding
-    )
-    assert error(found, wanted) < FLOAT32
-    assert called == ["sum_pairs", "read_pairs"]
+    q, k, v = operands(70, B=2, A=2, G=1, D=32, H=16)
+    assert too_large(errors(q, k, v, CAUSAL, padding_of(70), scale=0.2), FLOAT32) == {}
+    forward = ["sum_pairs", "read_pairs"]
+    assert called == [*forward, "sum_pairs", "reach_pairs", "sum_pairs", "reach_pairs", "read_pairs"]
 
 
 @on_hopper
 @pytest.mark.parametrize("tokens_first", [False, True])
-def test_sums_are_those_of_each_chunk(tokens_first: bool) -> None:
+@pytest.mark.parametrize(("G", "skipped"), [(6, 0), (3, 1)])
+def test_sums_are_those_of_each_chunk(tokens_first: bool, G: int, skipped: int) -> None:
     from porism.layers.attention.taylor.kernels.triton.hopper.sums import sum_pairs
 
-    shape = (2, 1_000, 3, 64) if tokens_first else (2, 3, 1_000, 64)
-    v = torch.randn(shape, device=DEVICE).bfloat16()
-    v = v.transpose(1, 2) if tokens_first else v
-    columns = torch.zeros(2, 3, 64, 1_024, device=DEVICE, dtype=torch.bfloat16)
-    columns[..., :1_000] = torch.randn(2, 3, 64, 1_000)
-    found, wanted = (torch.full((6, 3, layout.features(64), 64), 7.0, device=DEVICE).bfloat16() for _ in range(2))
-    sum_pairs(columns, v, found, CHUNK)
-    summed(columns, v, wanted, CHUNK)
-    assert (found.double() - wanted.double()).norm() / wanted.double().norm() < 3e-3
+    y = drawn(2, 6, 1_024, tokens_first)
+    columns = torch.zeros(2, 6, 64, 1_024, device=DEVICE, dtype=torch.bfloat16)
+    columns[..., :1_000] = torch.randn(2, 6, 64, 1_000)
+    shape = 2 * G, 3, layout.features(64), 64
+    found, wanted = (torch.full(shape, 7.0, device=DEVICE).bfloat16() for _ in range(2))
+    sum_pairs(columns, y, found, CHUNK, skipped)
+    summed(columns, y, wanted, CHUNK, skipped)
+    assert error(found, wanted) < 3e-3
     assert (found[:, :, -65:] == 7).all()
 
 
 @on_hopper
 @pytest.mark.parametrize("tokens_first", [False, True])
 @pytest.mark.parametrize("scale", [0.125, 0.1])
-def test_reads_are_those_of_the_state_before_each_chunk(tokens_first: bool, scale: float) -> None:
+@pytest.mark.parametrize(("begin", "end"), [(CHUNK, 1_500), (0, 5 * CHUNK)])
+def test_reads_are_those_of_the_state_of_each_chunk(tokens_first: bool, scale: float, begin: int, end: int) -> None:
     from porism.layers.attention.taylor.kernels.triton.hopper.reads import read_pairs
 
-    shape = (2, 1_500, 4, 64) if tokens_first else (2, 4, 1_500, 64)
-    q = torch.randn(shape, device=DEVICE).bfloat16()
-    q = q.transpose(1, 2) if tokens_first else q
+    q = drawn(2, 4, 1_500, tokens_first)
     sums = torch.randn(4, 6, layout.features(64), 64, device=DEVICE).bfloat16()
     found, wanted = (torch.full((2, 4, 1_500, 64), 7.0, device=DEVICE) for _ in range(2))
-    read_pairs(q, sums, found, CHUNK, scale)
-    read(q, sums, wanted, CHUNK, scale)
-    assert (found.double() - wanted.double()).norm() / wanted.double().norm() < 3e-3
-    assert (found[:, :, :CHUNK] == 7).all()
+    read_pairs(q, sums, found, CHUNK, begin, end, scale)
+    read(q, sums, wanted, CHUNK, begin, end, scale)
+    assert error(found, wanted) < 3e-3
+    assert (found[:, :, :begin] == 7).all()
+    assert (found[:, :, end:] == 7).all()
+
+
+@on_hopper
+@pytest.mark.parametrize("tokens_first", [False, True])
+@pytest.mark.parametrize(("begin", "end"), [(CHUNK, 1_500), (0, 5 * CHUNK)])
+def test_tokens_are_reached_through_the_state_of_each_chunk(tokens_first: bool, begin: int, end: int) -> None:
+    from porism.layers.attention.taylor.kernels.triton.hopper.gradient import reach_pairs
+
+    x, g = drawn(2, 4, 1_500, tokens_first), drawn(2, 4, 1_500, not tokens_first)
+    sums = torch.randn(4, 6, layout.features(64), 64, device=DEVICE).bfloat16()
+    # Pairs of one sixteen stand there in both orders, with the same sums.
+    i, j = pairs(64)
+    place = torch.empty(64, 64, dtype=torch.long, device=DEVICE)
+    place[i, j] = torch.arange(len(i), device=DEVICE)
+    sums[:, :, : len(i)] = sums[:, :, place[torch.minimum(i, j), torch.maximum(i, j)]]
+    found, wanted = (torch.full((2, 4, 1_500, 64), 7.0, device=DEVICE) for _ in range(2))
+    reach_pairs(x, g, sums, found, CHUNK, begin, end)
+    reached(x, g, sums, wanted, CHUNK, begin, end)
+    assert error(found, wanted) < 1e-5
+    assert (found[:, :, :begin] == 7).all()
+    assert (found[:, :, end:] == 7).all()
+
+
+def drawn(B: int, A: int, T: int, tokens_first: bool) -> Tensor:
+    x = torch.randn((B, T, A, 64) if tokens_first else (B, A, T, 64), device=DEVICE).bfloat16()
+    return x.transpose(1, 2) if tokens_first else x
 
 
 @on_hopper
@@ -165,14 +207,11 @@ def test_gradients_of_the_function(T: int) -> None:
 @on_hopper
 @pytest.mark.usefixtures("taken")
 def test_two_runs_give_the_same_bits() -> None:
-    q, k, v = (torch.randn(1, 16, 20_000, 64, device=DEVICE).bfloat16() for _ in range(3))
-    task = passes.SeriesSettings("rolled", 2, CAUSAL, 0.125)
-    runs = [passes.forward(task, q, k, v, None, None, None)[0] for _ in range(5)]
-    assert all(torch.equal(run, runs[0]) for run in runs)
+    test_kernels.test_long_texts_give_the_same_bits_on_a_gpu(64)
 
 
 @pytest.mark.skipif(gluon.version() < (3, 6), reason="takes Gluon")
-@pytest.mark.parametrize(("kernel", "products"), [("sums", 32), ("reads", 64)])
+@pytest.mark.parametrize(("kernel", "products"), [("sums", 32), ("reads", 64), ("gradient", 32)])
 def test_compile_for_a_hopper_gpu(kernel: str, products: int) -> None:
     """Without one: in registers alone, with as many products written out as there should be."""
     code = f"from tests.layers.attention.taylor.compiled_for_hopper import {kernel}; print({kernel}())"

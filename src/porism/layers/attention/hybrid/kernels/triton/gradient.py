@@ -105,7 +105,7 @@ def reach_queries(
         read = tl.where(chunk > 0, units, 0)
         dx = reach_queries_through_state(
             dx, x, q, q_token, length, scale, g, a, sums, weights, n // R * slots + chunk, read,
-            PAIRS, D, D_TILE, H_TILE, M, W, F, QUERIES, NUMBER, PRECISION,
+            PAIRS, False, D, D_TILE, H_TILE, M, W, F, QUERIES, NUMBER, PRECISION,
         )  # fmt: skip
 
     # From here on positions are counted from the start of the chunk.
@@ -302,7 +302,7 @@ def reach_keys(
         read = tl.where(chunk < slots, units, 0)
         dy, du = reach_keys_through_state(
             dy, du, y, k, k_token, length, u, sums, weights, n * slots + slot, read,
-            PAIRS, D, D_TILE, H_TILE, M, W, F, KEYS, NUMBER, PRECISION,
+            PAIRS, False, D, D_TILE, H_TILE, M, W, F, KEYS, NUMBER, PRECISION,
         )  # fmt: skip
 
     if PADDED:

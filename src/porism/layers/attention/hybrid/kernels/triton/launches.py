@@ -70,7 +70,7 @@ class HybridPass(SeriesPass):
         slots = None
         # Some queries stand in a chunk that is far from all the first keys.
         if triton.cdiv(launch.own - 1 + self.window, self.chunk) < triton.cdiv(self.T, self.chunk):
-            slots = self.sums_after(dz, inverses, slopes, None, want_first=False)
+            slots = self.sums_after(dz, dz, inverses, slopes, None, want_first=False)
         sums, weights = (self.q, self.q) if slots is None else slots[:2]
         reach_keys[(triton.cdiv(self.T, launch.own) * self.N,)](
             self.q, self.k, self.v, self.padding, sums, weights, logs, inverses, slopes, dz, dk, dv,

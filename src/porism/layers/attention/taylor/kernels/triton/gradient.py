@@ -22,12 +22,14 @@ def reach_queries(
     padding: tl.tensor,
     sums: tl.tensor,
     weights: tl.tensor,
+    far: tl.tensor,
     answer: tl.tensor,
     totals: tl.tensor,
     dz: tl.tensor,
     dq: tl.tensor,
     inverses: tl.tensor,
     slopes: tl.tensor,
+    handed: tl.tensor,
     decays: tl.tensor,
     dlogs: tl.tensor,
     q_batch: tl.tensor,
@@ -51,12 +53,14 @@ def reach_queries(
     T: tl.tensor,
     A: tl.tensor,
     slots: tl.tensor,
+    width: tl.tensor,
     units: tl.tensor,
     places: tl.tensor,
     scale: tl.tensor,
     CAUSAL: tl.constexpr,
     DECAY: tl.constexpr,
     STATE: tl.constexpr,
+    FAR: tl.constexpr,
     FIRST: tl.constexpr,
     PADDED: tl.constexpr,
     R: tl.constexpr,
@@ -76,6 +80,8 @@ def reach_queries(
 ) -> None:
     """dq of QUERIES tokens of one query head, and their a, kept in `slopes` (B, A, T) for the pass over keys.
 
+    What pairs of elements before their chunks hand on may be there already, FAR: far (B A, T, D), not yet scaled, by a
+    kernel of its own. What the queries hand on, m dz, is then written to `handed` (B A, width, H).
     With DECAY, `decays` (N, 2, places) say how keys decay, and dlogs (B, A, T) gets what reaches the logarithms of a
     query's weights.
     """
@@ -96,18 +102,23 @@ def reach_queries(
     a = tl.sum(g.to(tl.float32) * z.to(tl.float32), 1)
     write_numbers(inverses + n * T + begin, length, m, QUERIES)
     write_numbers(slopes + n * T + begin, length, a, QUERIES)
+    if FAR:
+        write_rows(handed + (n * width + begin) * H, H, length, g.to(tl.float32) * m[:, None], QUERIES, H, H_TILE)
     g = g.to(NUMBER)
     dx = tl.zeros((QUERIES, D_TILE), tl.float32)
     if DECAY:
         dlog = tl.zeros((QUERIES,), tl.float32)
     chunk = block // (CHUNK // QUERIES) if CAUSAL else 0
 
+    if FAR:
+        # Of the first chunk nothing has been written: nothing stands before it.
+        dx += scale * rows(far + (n * T + begin) * D, 0, D, tl.where(chunk > 0, length, 0), QUERIES, D, D_TILE)
     if STATE:
         # Nothing stands before the first chunk but a state that was given.
         read = tl.where((chunk > 0) | FIRST | (not CAUSAL), units, 0)
         dx = reach_queries_through_state(
             dx, x, q, q_token, length, scale, g, a, sums, weights, n // R * slots + chunk, read,
-            PAIRS, D, D_TILE, H_TILE, M, W, F, QUERIES, NUMBER, PRECISION,
+            PAIRS, FAR, D, D_TILE, H_TILE, M, W, F, QUERIES, NUMBER, PRECISION,
         )  # fmt: skip
         if DECAY:
             dlog += logs_through_state(
@@ -222,6 +233,8 @@ def reach_keys(
     padding: tl.tensor,
     sums: tl.tensor,
     weights: tl.tensor,
+    far_dk: tl.tensor,
+    far_dv: tl.tensor,
     inverses: tl.tensor,
     slopes: tl.tensor,
     decays: tl.tensor,
@@ -256,6 +269,7 @@ def reach_keys(
     CAUSAL: tl.constexpr,
     DECAY: tl.constexpr,
     STATE: tl.constexpr,
+    FAR: tl.constexpr,
     LAST: tl.constexpr,
     PADDED: tl.constexpr,
     R: tl.constexpr,
@@ -275,8 +289,10 @@ def reach_keys(
 ) -> None:
     """dk and dv of KEYS tokens of one key head, over the R query heads that share it.
 
-    sums (N, slots, M, H_TILE) and weights are those over the queries after a chunk, phi(q) m [dz, a]. With DECAY,
-    `decays` (N, 2, places) say how keys decay, and dlogs (N, S) gets what reaches the logarithms of a key's weights.
+    sums (N, slots, M, H_TILE) and weights (N, slots, W) are those over the queries after a chunk, phi(q) m [dz, a].
+    What their pairs of elements hand on may be there already, FAR: far_dk (N, S, D) and far_dv (N, S, H), by kernels of
+    their own. With DECAY, `decays` (N, 2, places) say how keys decay, and dlogs (N, S) gets what reaches the logarithms
+    of a key's weights.
     """
     tl.static_assert(KEYS % QUERIES == 0)
     blocks = tl.cdiv(S, KEYS)
@@ -306,7 +322,7 @@ def reach_keys(
             read = tl.where((chunk < slots - 1) | LAST, units, 0)
             dy, du = reach_keys_through_state(
                 dy, du, y.to(NUMBER), k, k_token, length, u, sums, weights, n * slots + chunk, read,
-                PAIRS, D, D_TILE, H_TILE, M, W, F, KEYS, NUMBER, PRECISION,
+                PAIRS, FAR, D, D_TILE, H_TILE, M, W, F, KEYS, NUMBER, PRECISION,
             )  # fmt: skip
             left = decay_between(decays, places, CHUNK - 1, key)
             ones = tl.full((KEYS,), 1.0, tl.float32)
@@ -361,11 +377,16 @@ def reach_keys(
     if DECAY:
         dy += far_dy
     elif STATE:
+        if FAR:
+            # Of the last chunk nothing has been written.
+            there = tl.where(chunk < slots - 1, length, 0)
+            dy += rows(far_dk + (n * S + begin) * D, 0, D, there, KEYS, D, D_TILE)
+            du += rows(far_dv + (n * S + begin) * H, 0, H, there, KEYS, H, H_TILE)
         # Nothing comes after the last chunk but what reaches a state that was returned.
         read = tl.where((chunk < slots - 1) | LAST | (not CAUSAL), units, 0)
         dy, du = reach_keys_through_state(
             dy, du, y.to(NUMBER), k, k_token, length, u, sums, weights, n * slots + chunk, read,
-            PAIRS, D, D_TILE, H_TILE, M, W, F, KEYS, NUMBER, PRECISION,
+            PAIRS, FAR, D, D_TILE, H_TILE, M, W, F, KEYS, NUMBER, PRECISION,
         )  # fmt: skip
 
     if PADDED:

@@ -114,19 +114,28 @@ class SeriesPass:
         parts = chunks if want_last or not self.causal else chunks - 1
         if parts == 0 and first is None:
             return None
-        sums, weights = self._sum(self.k, self.v, parts, queries=False)
+        sums, weights = self._sum(self.k, self.v, self.v, parts, queries=False)
         tiles = None if first is None else self.layout.to_tiles(first, self.D, *self.state)
         return self._scan(sums, weights, tiles, chunks, shift=1, backward=False, want_last=want_last)
 
     def sums_after(
-        self, dz: Tensor, inverses: Tensor, slopes: Tensor, dlast: Tensor | None, want_first: bool
+        self,
+        dz: Tensor,
+        handed: Tensor,
+        inverses: Tensor,
+        slopes: Tensor,
+        dlast: Tensor | None,
+        want_first: bool,
     ) -> Slots | None:
-        """The sums over the queries after each chunk; None where there are none."""
+        """The sums over the queries after each chunk; None where there are none.
+
+        `handed` is m dz where they are summed up by blocks, and is not looked at otherwise.
+        """
         chunks = triton.cdiv(self.T, self.chunk)
         skipped = 0 if want_first or not self.causal else 1
         if chunks == skipped and dlast is None:
             return None
-        sums, weights = self._sum(self.q, dz, chunks - skipped, queries=True, inverses=inverses, slopes=slopes)
+        sums, weights = self._sum(self.q, dz, handed, chunks - skipped, queries=True, inverses=inverses, slopes=slopes)
         tiles = None if dlast is None else self.layout.to_tiles(dlast, self.D, *self.state, gradient=True)
         return self._scan(sums, weights, tiles, chunks, shift=skipped - 1, backward=True, want_last=want_first)
 
@@ -134,26 +143,30 @@ class SeriesPass:
         self,
         x: Tensor,
         y: Tensor,
+        handed: Tensor,
         parts: int,
         queries: bool,
         inverses: Tensor | None = None,
         slopes: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """The sums over single chunks, (N, parts, M, H), and weights, (N, parts, W)."""
+        """The sums over single chunks, (N, parts, M, H), and weights, (N, parts, W); `handed` is m y, by blocks."""
         sums = x.new_empty(self.N, parts, *self.state, dtype=self.number)
         weights = x.new_empty(self.N, parts, self.W, dtype=torch.float32)
         if parts == 0:
             return sums, weights
         skipped = triton.cdiv(x.shape[2], self.chunk) - parts if queries else 0
         of_tokens = x if inverses is None else inverses, x if slopes is None else slopes
-        sum_up = self._sum_pairs if self.by_pairs else self._sum_turns
-        sum_up(x, y, *of_tokens, sums, weights, skipped, queries)
+        if self.by_pairs:
+            self._sum_pairs(x, y, handed, *of_tokens, sums, weights, skipped, queries)
+        else:
+            self._sum_turns(x, y, *of_tokens, sums, weights, skipped, queries)
         return sums, weights
 
     def _sum_pairs(
         self,
         x: Tensor,
         y: Tensor,
+        handed: Tensor,
         inverses: Tensor,
         slopes: Tensor,
         sums: Tensor,
@@ -182,7 +195,7 @@ class SeriesPass:
         if self.by_blocks:
             from porism.layers.attention.taylor.kernels.triton.hopper.sums import sum_pairs as sum_blocks
 
-            sum_blocks(columns, y, sums, self.chunk)
+            sum_blocks(columns, handed, sums, self.chunk, skipped)
         sum_others[(parts * self.N,)](
             columns, scaled, y, self.padding, inverses, slopes, self.decays, sums, weights,
             *y.stride()[:3], T, self.G, parts, skipped, width, self.places,
@@ -265,9 +278,34 @@ class SeriesPass:
         """What the queries find in the pairs of elements before their chunks, (B, A, T, H) in float32."""
         from porism.layers.attention.taylor.kernels.triton.hopper.reads import read_pairs
 
-        far = sums.new_empty(self.B, self.A, self.T, self.H, dtype=torch.float32)
-        read_pairs(self.q, sums, far, self.chunk, self.scale)
+        far = self.q.new_empty(self.B, self.A, self.T, self.H, dtype=torch.float32)
+        read_pairs(self.q, sums, far, self.chunk, self.chunk, self.T, self.scale)
         return far
+
+    def room_for_handed(self) -> Tensor:
+        """For m dz, (B, A, tokens of whole chunks, H): beyond the text nothing is handed on."""
+        handed = self.q.new_empty(self.B, self.A, triton.cdiv(self.T, self.chunk) * self.chunk, self.H)
+        handed[:, :, self.T :] = 0.0
+        return handed
+
+    def _far_dq(self, sums: Tensor, dz: Tensor) -> Tensor:
+        """What they hand on to queries, (B, A, T, D) in float32, without m and the scale."""
+        from porism.layers.attention.taylor.kernels.triton.hopper.gradient import reach_pairs
+
+        far = self.q.new_empty(self.B, self.A, self.T, self.D, dtype=torch.float32)
+        reach_pairs(self.q, dz, sums, far, self.chunk, self.chunk, self.T)
+        return far
+
+    def _far_dk_dv(self, sums: Tensor) -> tuple[Tensor, Tensor]:
+        """What the pairs after their chunks hand on to keys and values, (B, G, S, D) and (B, G, S, H) in float32."""
+        from porism.layers.attention.taylor.kernels.triton.hopper.gradient import reach_pairs
+        from porism.layers.attention.taylor.kernels.triton.hopper.reads import read_pairs
+
+        far_dk, far_dv = (self.k.new_empty(x.shape, dtype=torch.float32) for x in (self.k, self.v))
+        end = (sums.shape[1] - 1) * self.chunk
+        reach_pairs(self.k, self.v, sums, far_dk, self.chunk, 0, end)
+        read_pairs(self.k, sums, far_dv, self.chunk, 0, end, 1.0)
+        return far_dk, far_dv
 
     def reach_queries(
         self,
@@ -279,17 +317,21 @@ class SeriesPass:
         dq: Tensor,
         inverses: Tensor,
         slopes: Tensor,
+        handed: Tensor,
         dlogs: Tensor,
     ) -> None:
         launch = self.sizes.reach_queries
         sums, weights = (self.q, self.q) if slots is None else slots[:2]
+        # As with padding, a pointer that is not followed.
+        far = self._far_dq(sums, dz) if self.by_blocks and slots is not None else totals
         reach_queries[(triton.cdiv(self.T, launch.own) * self.B * self.A,)](
-            self.q, self.k, self.v, self.padding, sums, weights, answer, totals, dz, dq, inverses, slopes,
-            self.decays, dlogs,
+            self.q, self.k, self.v, self.padding, sums, weights, far, answer, totals, dz, dq, inverses, slopes,
+            handed, self.decays, dlogs,
             *self.q.stride()[:3], *self.k.stride()[:3], *self.v.stride()[:3],
             *answer.stride()[:3], *dz.stride()[:3], *dq.stride()[:3],
-            self.T, self.A, 1 if slots is None else sums.shape[1], self._units(launch), self.places, self.scale,
-            CAUSAL=self.causal, DECAY=self.has_decay, STATE=slots is not None, FIRST=first,
+            self.T, self.A, 1 if slots is None else sums.shape[1], handed.shape[2], self._units(launch), self.places,
+            self.scale,
+            CAUSAL=self.causal, DECAY=self.has_decay, STATE=slots is not None, FAR=far is not totals, FIRST=first,
             QUERIES=launch.own, KEYS=launch.met, **self._launched(launch),
         )  # fmt: skip
 
@@ -306,13 +348,15 @@ class SeriesPass:
     ) -> None:
         launch = self.sizes.reach_keys
         sums, weights = (self.q, self.q) if slots is None else slots[:2]
+        has_far = self.by_blocks and slots is not None
+        far_dk, far_dv = self._far_dk_dv(sums) if has_far else (inverses, inverses)
         reach_keys[(triton.cdiv(self.S, launch.own) * self.N,)](
-            self.q, self.k, self.v, self.padding, sums, weights, inverses, slopes, self.decays, dlogs,
+            self.q, self.k, self.v, self.padding, sums, weights, far_dk, far_dv, inverses, slopes, self.decays, dlogs,
             dz, dk, dv,
             *self.q.stride()[:3], *self.k.stride()[:3], *self.v.stride()[:3],
             *dz.stride()[:3], *dk.stride()[:3], *dv.stride()[:3],
             self.S, self.G, 1 if slots is None else sums.shape[1], self._units(launch), self.places, self.scale,
-            CAUSAL=self.causal, DECAY=self.has_decay, STATE=slots is not None, LAST=last,
+            CAUSAL=self.causal, DECAY=self.has_decay, STATE=slots is not None, FAR=has_far, LAST=last,
             KEYS=launch.own, QUERIES=launch.met, **self._launched(launch),
         )  # fmt: skip
 
@@ -396,7 +440,8 @@ def backward(
     totals: Tensor,
 ) -> SeriesGradient:
     """The sums before each chunk are made once more: to keep them would cost a quarter of what is kept already."""
-    this = SeriesPass(settings, q, k, v, key_padding, log_decay)
+    by_blocks = _by_blocks(settings, q, v, log_decay, first)
+    this = SeriesPass(settings, q, k, v, key_padding, log_decay, by_blocks)
     if not settings.return_state:
         dlast = None
     dz = _in_whole_rows(dz)
@@ -408,8 +453,9 @@ def backward(
     if this.has_decay:
         of_queries, of_keys = torch.empty_like(totals), totals.new_empty(this.N, this.S)
     before = this.before(first, want_last=this.has_decay and dlast is not None)
-    this.reach_queries(before, first is not None, answer, totals, dz, dq_rows, inverses, slopes, of_queries)
-    sums_after = this.sums_after(dz, inverses, slopes, dlast, want_first=first is not None)
+    handed = this.room_for_handed() if by_blocks else dz
+    this.reach_queries(before, first is not None, answer, totals, dz, dq_rows, inverses, slopes, handed, of_queries)
+    sums_after = this.sums_after(dz, handed, inverses, slopes, dlast, want_first=first is not None)
     this.reach_keys(sums_after, dlast is not None, inverses, slopes, of_keys, dz, dk_rows, dv_rows)
     for whole, written in ((dq, dq_rows), (dk, dk_rows), (dv, dv_rows)):
         if whole is not written:

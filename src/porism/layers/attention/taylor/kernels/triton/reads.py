@@ -64,6 +64,7 @@ def reach_queries_through_state(
     slot: tl.tensor,
     units: tl.tensor,
     PAIRS: tl.constexpr,
+    FAR: tl.constexpr,
     D: tl.constexpr,
     D_TILE: tl.constexpr,
     H_TILE: tl.constexpr,
@@ -74,13 +75,17 @@ def reach_queries_through_state(
     NUMBER: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> tl.tensor:
-    """dx with what a state over keys hands on to the queries that read it; [g, -a] is what reaches their sums."""
+    """dx with what a state over keys hands on to the queries that read it; [g, -a] is what reaches their sums.
+
+    Where they are FAR, dx has what pairs hand on already.
+    """
     sums += slot * M * H_TILE
     weights += slot * W
     if PAIRS:
         dx = pairs.reach_queries(
-            dx, x, of_x, token, length, scale, g, a, sums, weights, units, D, H_TILE, QUERIES, NUMBER, PRECISION
-        )
+            dx, x, of_x, token, length, scale, g, a, sums, weights, units,
+            D, H_TILE, M, FAR, QUERIES, NUMBER, PRECISION,
+        )  # fmt: skip
     else:
         dx = turns.reach_queries(
             dx, x, g, a, sums, weights, units, D, D_TILE, H_TILE, F, QUERIES, NUMBER, PRECISION
@@ -102,6 +107,7 @@ def reach_keys_through_state(
     slot: tl.tensor,
     units: tl.tensor,
     PAIRS: tl.constexpr,
+    FAR: tl.constexpr,
     D: tl.constexpr,
     D_TILE: tl.constexpr,
     H_TILE: tl.constexpr,
@@ -112,13 +118,17 @@ def reach_keys_through_state(
     NUMBER: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor]:
-    """dy and du with what the queries after them hand on, out of a state over them, phi(q) m [dz, a]."""
+    """dy and du with what the queries after them hand on, out of a state over them, phi(q) m [dz, a].
+
+    Where they are FAR, both have what pairs hand on already.
+    """
     sums += slot * M * H_TILE
     weights += slot * W
     if PAIRS:
         dy, du = pairs.reach_keys(
-            dy, du, y, of_y, token, length, u, sums, weights, units, D, H_TILE, KEYS, NUMBER, PRECISION
-        )
+            dy, du, y, of_y, token, length, u, sums, weights, units,
+            D, H_TILE, M, FAR, KEYS, NUMBER, PRECISION,
+        )  # fmt: skip
     else:
         dy, du = turns.reach_keys(
             dy, du, y, u, sums, weights, units, D, D_TILE, H_TILE, F, KEYS, NUMBER, PRECISION

@@ -20,7 +20,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from porism.layers.attention.taylor.kernels.triton.hopper.tiles import described
+from porism.layers.attention.taylor.kernels.triton.hopper.tiles import barriers, described
 from porism.layers.kernels.gluon import all_here, load_tile, programs
 
 QUERIES = 256
@@ -50,18 +50,18 @@ FACTOR = gl.constexpr(
 )
 
 
-def read_pairs(q: Tensor, sums: Tensor, far: Tensor, chunk: int, scale: float) -> None:
-    """far (B, A, T, 64) in float32, from the second chunk on, for queries (B, A, T, 64) and sums (B G, slots, M, 64).
+def read_pairs(q: Tensor, sums: Tensor, far: Tensor, chunk: int, begin: int, end: int, scale: float) -> None:
+    """far (B, A, T, 64) in float32 for queries (B, A, T, 64) from `begin` up to `end`, where chunks or the text end.
 
-    A chunk is a multiple of 256 tokens.
+    sums (B G, slots, M, 64): slot c is what queries of chunk c see. A chunk is a multiple of 256 tokens.
     """
     B, A, T, _ = q.shape
-    parts = -(-(T - chunk) // QUERIES)
+    parts = -(-(end - begin) // QUERIES)
     queries, places = described(q, QUERIES)
     layout = gl.NVMMASharedLayout.get_default_for([ROWS.value, WIDTH.value], gl.bfloat16)
     state = TensorDescriptor.from_tensor(sums.view(-1, WIDTH.value), [ROWS.value, WIDTH.value], layout)
     _read_pairs[(min(programs(q.device), parts * B * A),)](
-        queries, state, far, parts * B * A, parts, sums.shape[1], A, T, *places, scale,
+        queries, state, far, parts * B * A, parts, begin, end, sums.shape[1], A, T, *places, scale,
         R=B * A // len(sums), M=sums.shape[2], CHUNK=chunk, QUERIES=QUERIES, STAGES=STAGES, LAG=LAG, num_warps=4,
     )  # fmt: skip
 
@@ -80,6 +80,7 @@ def _copy_tiles(
     tiles: gl.tensor,
     step: gl.tensor,
     parts: gl.tensor,
+    first_query: gl.tensor,
     slots: gl.tensor,
     A: gl.tensor,
     row_batch: gl.tensor,
@@ -95,7 +96,7 @@ def _copy_tiles(
     done = 0
     phase = 0
     for tile in range(first_tile, tiles, step):
-        n, begin = _place_of(tile, parts, R, CHUNK, QUERIES)
+        n, begin = _place_of(tile, parts, first_query, R, QUERIES)
         mbarrier.wait(q_empty, phase ^ 1)
         mbarrier.expect(q_ready, QUERIES * WIDTH * 2)
         row = n // A * row_batch + n % A * row_head + begin
@@ -113,11 +114,11 @@ def _copy_tiles(
 
 @gluon.jit
 def _place_of(
-    tile: gl.tensor, parts: gl.tensor, R: gl.constexpr, CHUNK: gl.constexpr, QUERIES: gl.constexpr
+    tile: gl.tensor, parts: gl.tensor, first_query: gl.tensor, R: gl.constexpr, QUERIES: gl.constexpr
 ) -> tuple[gl.tensor, gl.tensor]:
     """The head of a tile's queries, and the first of them: tiles that read one state follow each other."""
     of = tile // R
-    return of // parts * R + tile % R, CHUNK + of % parts * QUERIES
+    return of // parts * R + tile % R, first_query + of % parts * QUERIES
 
 
 @gluon.jit
@@ -169,11 +170,12 @@ def _multiply_tiles(
     tiles: gl.tensor,
     step: gl.tensor,
     parts: gl.tensor,
+    first_query: gl.tensor,
+    end: gl.tensor,
     T: gl.tensor,
     scale: gl.tensor,
     OWN: gl.constexpr,
     R: gl.constexpr,
-    CHUNK: gl.constexpr,
     QUERIES: gl.constexpr,
     STAGES: gl.constexpr,
     LAG: gl.constexpr,
@@ -240,20 +242,35 @@ def _multiply_tiles(
             # way where an iteration ends: the assembler would otherwise wait for every product by itself.
             phi0 = _products(left0, right0, dot)
             z0, z1, _, phi0 = warpgroup_mma_wait(0, deps=[z0, z1, phi1, phi0])
-        n, begin = _place_of(tile, parts, R, CHUNK, QUERIES)
+        n, begin = _place_of(tile, parts, first_query, R, QUERIES)
         first = begin + 2 * OWN * UNIT
         to = z + (n.to(gl.int64) * T + first) * WIDTH + gl.expand_dims(row, 1) * WIDTH + gl.expand_dims(column, 0)
-        gl.store(to, z0, mask=gl.expand_dims(first + row < T, 1))
-        gl.store(to + UNIT * WIDTH, z1, mask=gl.expand_dims(first + UNIT + row < T, 1))
+        gl.store(to, z0, mask=gl.expand_dims(first + row < end, 1))
+        gl.store(to + UNIT * WIDTH, z1, mask=gl.expand_dims(first + UNIT + row < end, 1))
 
 
-@gluon.jit(do_not_specialize=["tiles", "parts", "slots", "A", "T", "row_batch", "row_head", "head_column"])
+@gluon.jit(
+    do_not_specialize=[
+        "tiles",
+        "parts",
+        "first_query",
+        "end",
+        "slots",
+        "A",
+        "T",
+        "row_batch",
+        "row_head",
+        "head_column",
+    ]
+)
 def _read_pairs(
     q_rows: tma.tensor_descriptor,
     state_rows: tma.tensor_descriptor,
     z: gl.tensor,
     tiles: gl.tensor,
     parts: gl.tensor,
+    first_query: gl.tensor,
+    end: gl.tensor,
     slots: gl.tensor,
     A: gl.tensor,
     T: gl.tensor,
@@ -268,10 +285,10 @@ def _read_pairs(
     STAGES: gl.constexpr,
     LAG: gl.constexpr,
 ) -> None:
-    """z (B A, T, 64) from the second chunk on: every head has `parts` tiles there, and R heads share a state.
+    """z (B A, T, 64): every head has `parts` tiles from `first_query` on, and R heads share a state.
 
     Token t of a head is row t + batch row_batch + head row_head of `q_rows`, from column head head_column on. Rows of
-    `state_rows` are those of (B G, slots, M), and slot c has what stands before chunk c.
+    `state_rows` are those of (B G, slots, M), and slot c has what chunk c sees.
     """
     gl.static_assert(CHUNK % QUERIES == 0)
     # Eight numbers next to each other, so placed that eight rows are read without conflicts of banks.
@@ -279,28 +296,23 @@ def _read_pairs(
     q_tile = gl.allocate_shared_memory(gl.bfloat16, [QUERIES, WIDTH], q_rows.layout)
     x = gl.allocate_shared_memory(gl.bfloat16, [QUERIES // UNIT * 4, UNIT, 16], of_x)
     ring = gl.allocate_shared_memory(gl.bfloat16, [STAGES, ROWS, WIDTH], state_rows.layout)
-    q_ready = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
-    q_empty = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
-    ready = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    behind = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
-    mbarrier.init(q_ready, count=1)
-    mbarrier.init(q_empty, count=2)
-    for stage in gl.static_range(STAGES):
-        mbarrier.init(ready.index(stage), count=1)
-        mbarrier.init(empty.index(stage), count=2)
-    mbarrier.init(behind, count=1)
+    q_ready = barriers(1, 1).index(0)
+    q_empty = barriers(1, 2).index(0)
+    ready = barriers(STAGES, 1)
+    empty = barriers(STAGES, 2)
+    behind = barriers(1, 1).index(0)
     fence_async_shared()
     first_tile = gl.program_id(0)
     step = gl.num_programs(0)
     gl.warp_specialize(
         [
             (_multiply_tiles, (q_tile, x, ring, q_ready, q_empty, ready, empty, behind, z, first_tile, tiles, step,
-                              parts, T, scale, 0, R, CHUNK, QUERIES, STAGES, LAG)),
+                              parts, first_query, end, T, scale, 0, R, QUERIES, STAGES, LAG)),
             (_multiply_tiles, (q_tile, x, ring, q_ready, q_empty, ready, empty, behind, z, first_tile, tiles, step,
-                              parts, T, scale, 1, R, CHUNK, QUERIES, STAGES, LAG)),
+                              parts, first_query, end, T, scale, 1, R, QUERIES, STAGES, LAG)),
             (_copy_tiles, (q_rows, state_rows, q_tile, ring, q_ready, q_empty, ready, empty, first_tile, tiles, step,
-                          parts, slots, A, row_batch, row_head, head_column, R, M, CHUNK, QUERIES, STAGES)),
+                          parts, first_query, slots, A, row_batch, row_head, head_column, R, M, CHUNK, QUERIES,
+                          STAGES)),
         ],
         [4, 1],
         [240, 24],

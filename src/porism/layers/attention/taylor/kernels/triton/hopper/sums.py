@@ -1,7 +1,7 @@
-"""Sums over the keys of each chunk, S = sum of k_i k_j v, in blocks of sixteen i with sixteen j: see layout.py.
+"""Sums over the tokens of each chunk, S = sum of x_i x_j y, in blocks of sixteen i with sixteen j: see layout.py.
 
 A program stays on its multiprocessor. One warp copies tiles of 64 tokens into shared memory, a ring of them, and two
-groups of four warps have a block each: four products of 64 rows, the left factor k_i k_j made in registers while the
+groups of four warps have a block each: four products of 64 rows, the left factor x_i x_j made in registers while the
 products before it go on. Each warp has an i of its own in a product, with sixteen j that all share.
 """
 
@@ -18,7 +18,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from porism.layers.attention.taylor.kernels.triton.hopper.layout import WIDTH
-from porism.layers.attention.taylor.kernels.triton.hopper.tiles import described
+from porism.layers.attention.taylor.kernels.triton.hopper.tiles import barriers, described
 from porism.layers.kernels.gluon import all_here, load_tile, programs
 
 TOKENS = 64
@@ -52,33 +52,37 @@ _load_tile = load_tile()
 _all_here = all_here()
 
 
-def sum_pairs(columns: Tensor, v: Tensor, sums: Tensor, chunk: int) -> None:
-    """The rows of pairs of `sums` (N, parts, M, 64), from keys with tokens side by side, `columns` (B, G, 64, width).
+def sum_pairs(columns: Tensor, y: Tensor, sums: Tensor, chunk: int, skipped: int = 0) -> None:
+    """The rows of pairs of `sums` (B G, parts, M, 64), from x with tokens side by side, `columns` (B, A, 64, width).
 
-    The `parts` are the first ones, each a whole chunk. v (B, G, T, 64).
+    The first chunks may be skipped, and `parts` follow. What `columns` has not is zero. y (B, A, T, 64) goes as far as
+    the chunks. R = A / G heads of x and y belong to one of the sums.
     """
-    (B, G), parts, M = v.shape[:2], *sums.shape[1:3]
+    (B, A), parts, M = y.shape[:2], *sums.shape[1:3]
+    R = B * A // len(sums)
     layout = gl.NVMMASharedLayout.get_default_for([16, TOKENS], gl.bfloat16)
-    keys = TensorDescriptor.from_tensor(columns.view(B * G * WIDTH, columns.shape[3]), [16, TOKENS], layout)
-    values, places = described(v, TOKENS)
-    tiles = 5 * parts * B * G
-    _sum_pairs[(min(programs(v.device), tiles),)](
-        keys, values, sums, tiles, parts, G, *places,
-        CHUNK=chunk, STAGES=STAGES, SKEW=SKEW, M=M, num_warps=4,
+    factors = TensorDescriptor.from_tensor(columns.view(B * A * WIDTH, columns.shape[3]), [16, TOKENS], layout)
+    values, places = described(y, TOKENS)
+    tiles = 5 * parts * len(sums)
+    _sum_pairs[(min(programs(y.device), tiles),)](
+        factors, values, sums, tiles, parts, skipped, A // R, *places,
+        R=R, CHUNK=chunk, STAGES=STAGES, SKEW=SKEW, M=M, num_warps=4,
     )  # fmt: skip
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize=["tiles", "parts", "skipped", "G", "y_batch", "y_head", "y_column"])
 def _sum_pairs(
     x_desc: tma.tensor_descriptor,
     y_desc: tma.tensor_descriptor,
     sums: gl.tensor,
     tiles: gl.tensor,
     parts: gl.tensor,
+    skipped: gl.tensor,
     G: gl.tensor,
     y_batch: gl.tensor,
     y_head: gl.tensor,
     y_column: gl.tensor,
+    R: gl.constexpr,
     CHUNK: gl.constexpr,
     STAGES: gl.constexpr,
     SKEW: gl.constexpr,
@@ -86,22 +90,20 @@ def _sum_pairs(
 ) -> None:
     x_ring = gl.allocate_shared_memory(gl.bfloat16, [STAGES * 4, 16, 64], x_desc.layout)
     y_ring = gl.allocate_shared_memory(gl.bfloat16, [STAGES, 64, 64], y_desc.layout)
-    ready = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    skew = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
-    for stage in gl.static_range(STAGES):
-        mbarrier.init(ready.index(stage), count=1)
-        mbarrier.init(empty.index(stage), count=2)
-    mbarrier.init(skew, count=1)
+    ready = barriers(STAGES, 1)
+    empty = barriers(STAGES, 2)
+    skew = barriers(1, 1).index(0)
     fence_async_shared()
     first_tile = gl.program_id(0)
     step = gl.num_programs(0)
     gl.warp_specialize(
         [
-            (_multiply, (x_ring, y_ring, ready, empty, skew, sums, first_tile, tiles, step, 0, CHUNK, STAGES, SKEW, M)),
-            (_multiply, (x_ring, y_ring, ready, empty, skew, sums, first_tile, tiles, step, 1, CHUNK, STAGES, SKEW, M)),
+            (_multiply, (x_ring, y_ring, ready, empty, skew, sums, first_tile, tiles, step, 0, R, CHUNK, STAGES, SKEW,
+                        M)),
+            (_multiply, (x_ring, y_ring, ready, empty, skew, sums, first_tile, tiles, step, 1, R, CHUNK, STAGES, SKEW,
+                        M)),
             (_copy, (x_desc, y_desc, x_ring, y_ring, ready, empty, first_tile, tiles, step,
-                     parts, G, y_batch, y_head, y_column, CHUNK, STAGES)),
+                     parts, skipped, G, y_batch, y_head, y_column, R, CHUNK, STAGES)),
         ],
         [4, 1],
         [GROUP_REGISTERS, COPY_REGISTERS],
@@ -120,29 +122,35 @@ def _copy(
     tiles: gl.tensor,
     step: gl.tensor,
     parts: gl.tensor,
+    skipped: gl.tensor,
     G: gl.tensor,
     y_batch: gl.tensor,
     y_head: gl.tensor,
     y_column: gl.tensor,
+    R: gl.constexpr,
     CHUNK: gl.constexpr,
     STAGES: gl.constexpr,
 ) -> None:
-    """Tiles of 64 tokens, for all pairs of blocks that this program has: keys as four sixteens, and values."""
+    """Tiles of 64 tokens, for all pairs of blocks that this program has: x as four sixteens, and y."""
     it = 0
     for tile in range(first_tile, tiles, step):
         of = tile // 5
         n = of // parts
-        begin = of % parts * CHUNK
-        y_row = n // G * y_batch + n % G * y_head + begin
-        for start in range(0, CHUNK, 64):
-            stage = it % STAGES
-            mbarrier.wait(empty.index(stage), ((it // STAGES) & 1) ^ 1)
-            bar = ready.index(stage)
-            mbarrier.expect(bar, 2 * 64 * 64 * 2)
-            _load_tile(y_desc, [y_row + start, n % G * y_column], bar, y_ring.index(stage))
-            for sixteen in gl.static_range(4):
-                _load_tile(x_desc, [n * 64 + 16 * sixteen, begin + start], bar, x_ring.index(stage * 4 + sixteen))
-            it += 1
+        begin = (skipped + of % parts) * CHUNK
+        for shared in range(R):
+            head = n % G * R + shared
+            y_row = n // G * y_batch + head * y_head + begin
+            x_row = (n * R + shared) * 64
+            for start in range(0, CHUNK, 64):
+                stage = it % STAGES
+                mbarrier.wait(empty.index(stage), ((it // STAGES) & 1) ^ 1)
+                bar = ready.index(stage)
+                mbarrier.expect(bar, 2 * 64 * 64 * 2)
+                _load_tile(y_desc, [y_row + start, head * y_column], bar, y_ring.index(stage))
+                for sixteen in gl.static_range(4):
+                    to = x_ring.index(stage * 4 + sixteen)
+                    _load_tile(x_desc, [x_row + 16 * sixteen, begin + start], bar, to)
+                it += 1
 
 
 @gluon.jit
@@ -157,13 +165,14 @@ def _multiply(
     tiles: gl.tensor,
     step: gl.tensor,
     OWN: gl.constexpr,
+    R: gl.constexpr,
     CHUNK: gl.constexpr,
     STAGES: gl.constexpr,
     SKEW: gl.constexpr,
     M: gl.constexpr,
 ) -> None:
     """The sums of one block of two, of every chunk that this program has."""
-    STEPS: gl.constexpr = CHUNK // 64
+    STEPS: gl.constexpr = R * (CHUNK // 64)
     mma: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     dot: gl.constexpr = gl.DotOperandLayout(0, mma, 2)
     out: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
@@ -185,7 +194,7 @@ def _multiply(
         a3 = gl.zeros([64, 64], gl.float32, mma)
         for s in range(STEPS):
             y = y_ring.index(it % STAGES)
-            # S_ij += k_i k_j v
+            # S_ij += x_i x_j y
             a0 = warpgroup_mma(phi0, y, a0, is_async=True)
             # All warps that come here have read the stage before.
             _all_here()
@@ -238,7 +247,7 @@ def _elements(
     of_i: gl.tensor,
     of_j: gl.tensor,
 ) -> tuple[gl.tensor, ...]:
-    """k_j (1, 16, 64), and k_i, four times (4, 1, 64)."""
+    """x_j (1, 16, 64), and x_i, four times (4, 1, 64)."""
     middle: gl.constexpr = gl.SliceLayout(1, FACTOR)
     right = gl.expand_dims(x_ring.index(at + of_j).load(gl.SliceLayout(0, FACTOR)), 0)
     low, high = _halves(x_ring.index(at + of_i).load(LEFT))

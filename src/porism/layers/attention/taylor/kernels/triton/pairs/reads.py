@@ -82,25 +82,31 @@ def reach_queries(
     units: tl.tensor,
     D: tl.constexpr,
     H_TILE: tl.constexpr,
+    M: tl.constexpr,
+    FAR: tl.constexpr,
     QUERIES: tl.constexpr,
     NUMBER: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> tl.tensor:
-    """dx with what a state over keys hands on to the queries that read it; [g, -a] is what reaches their sums."""
+    """dx with what a state over keys hands on to the queries that read it; [g, -a] is what reaches their sums.
+
+    Where they are FAR, dx has what pairs hand on already.
+    """
     half: tl.constexpr = D // 2
     row = tl.arange(0, D)
     # dq_i = (sum of k_j [v_j, 1] + q_i . sum of k_j k_j [v_j, 1]) . [g_i, -a_i]
     dx -= a[:, None] * _slope(x, weights, 1.0, D, NUMBER, PRECISION)
-    dx += product(g, tl.trans(_rows(sums, 3 * D * D // 4 + row, H_TILE)), PRECISION)
-    right = _selected(g, tl.arange(0, H_TILE), H_TILE, NUMBER, PRECISION).to(NUMBER)
-    for i in range(units):
-        left = _element(of_x, i, token, length, scale, QUERIES, NUMBER)[:, None]
-        state = tl.trans(_rows(sums, i * D + row, H_TILE))
-        dx = ended(dx + product(multiplied(left, right), state, PRECISION))
-    for i in range(units):
-        left = _element(of_x, half + i, token, length, scale, QUERIES, NUMBER)[:, None]
-        state = tl.trans(_rows(sums, _upper(i, D), H_TILE))
-        dx = ended(dx + product(multiplied(left, right), state, PRECISION))
+    dx += product(g, tl.trans(_rows(sums, M - D - 1 + row, H_TILE)), PRECISION)
+    if not FAR:
+        right = _selected(g, tl.arange(0, H_TILE), H_TILE, NUMBER, PRECISION).to(NUMBER)
+        for i in range(units):
+            left = _element(of_x, i, token, length, scale, QUERIES, NUMBER)[:, None]
+            state = tl.trans(_rows(sums, i * D + row, H_TILE))
+            dx = ended(dx + product(multiplied(left, right), state, PRECISION))
+        for i in range(units):
+            left = _element(of_x, half + i, token, length, scale, QUERIES, NUMBER)[:, None]
+            state = tl.trans(_rows(sums, _upper(i, D), H_TILE))
+            dx = ended(dx + product(multiplied(left, right), state, PRECISION))
     return dx
 
 
@@ -118,33 +124,39 @@ def reach_keys(
     units: tl.tensor,
     D: tl.constexpr,
     H_TILE: tl.constexpr,
+    M: tl.constexpr,
+    FAR: tl.constexpr,
     KEYS: tl.constexpr,
     NUMBER: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor]:
-    """dy and du with what the queries after them hand on, out of a state over them, phi(q) m [dz, a]."""
+    """dy and du with what the queries after them hand on, out of a state over them, phi(q) m [dz, a].
+
+    Where they are FAR, both have what pairs hand on already.
+    """
     half: tl.constexpr = D // 2
     row = tl.arange(0, D)
-    linear = _rows(sums, 3 * D * D // 4 + row, H_TILE)
+    linear = _rows(sums, M - D - 1 + row, H_TILE)
     # dv_j = sum of g_i + k_j . sum of q_i g_i + 1/2 k_j k_j . sum of q_i q_i g_i
-    du += tl.load(sums + (3 * D * D // 4 + D) * H_TILE + tl.arange(0, H_TILE)).to(tl.float32)[None, :]
+    du += tl.load(sums + (M - 1) * H_TILE + tl.arange(0, H_TILE)).to(tl.float32)[None, :]
     du += product(y, linear, PRECISION)
     # dk_j = (sum of q_i [g_i, -a_i] + k_j . sum of q_i q_i [g_i, -a_i]) . [v_j, 1]
     dy -= _slope(y, weights, 1.0, D, NUMBER, PRECISION)
     dy += product(u, tl.trans(linear), PRECISION)
-    right = _selected(u, tl.arange(0, H_TILE), H_TILE, NUMBER, PRECISION).to(NUMBER)
-    own = (0.5 * _selected(y, row, D, NUMBER, PRECISION)).to(NUMBER)
-    for i in range(units):
-        left = _element(of_y, i, token, length, 1.0, KEYS, NUMBER)[:, None]
-        state = _rows(sums, i * D + row, H_TILE)
-        du += product(multiplied(left, own), state, PRECISION)
-        # Products end in their order: with this one the other has.
-        dy = ended(dy + product(multiplied(left, right), tl.trans(state), PRECISION))
-    for i in range(units):
-        left = _element(of_y, half + i, token, length, 1.0, KEYS, NUMBER)[:, None]
-        state = _rows(sums, _upper(i, D), H_TILE)
-        du += product(multiplied(left, own), state, PRECISION)
-        dy = ended(dy + product(multiplied(left, right), tl.trans(state), PRECISION))
+    if not FAR:
+        right = _selected(u, tl.arange(0, H_TILE), H_TILE, NUMBER, PRECISION).to(NUMBER)
+        own = (0.5 * _selected(y, row, D, NUMBER, PRECISION)).to(NUMBER)
+        for i in range(units):
+            left = _element(of_y, i, token, length, 1.0, KEYS, NUMBER)[:, None]
+            state = _rows(sums, i * D + row, H_TILE)
+            du += product(multiplied(left, own), state, PRECISION)
+            # Products end in their order: with this one the other has.
+            dy = ended(dy + product(multiplied(left, right), tl.trans(state), PRECISION))
+        for i in range(units):
+            left = _element(of_y, half + i, token, length, 1.0, KEYS, NUMBER)[:, None]
+            state = _rows(sums, _upper(i, D), H_TILE)
+            du += product(multiplied(left, own), state, PRECISION)
+            dy = ended(dy + product(multiplied(left, right), tl.trans(state), PRECISION))
     return dy, du
 
 
