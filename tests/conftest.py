@@ -89,3 +89,14 @@ def _torch_keeps_its_kernels() -> Iterator[None]:
     enabled = torch.backends.mkldnn.enabled
     yield
     torch.backends.mkldnn.enabled = enabled
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """A training leaves torch with its threads, which the next command in this process would take as its default."""
+    import torch
+
+    # Before the test as well: what its fixtures have trained came first.
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(1)

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -67,6 +68,17 @@ def test_train_then_evaluate_predict_and_report(say: Say, text: Path) -> None:
     assert "zzz" in " ".join(second["notes"])
     assert last_line(say(["report", "run", "--out", "page.html", "--json"]).out)["report"] == "page.html"
     assert Path("page.html").read_text().startswith("<!doctype html>")
+
+
+def test_a_trained_number_has_the_interval_of_its_report_and_is_of_one_seed(say: Say, text: Path) -> None:
+    out = say("train", "language", "elman", "--out", "run", "--device", "cpu", "--data", text, TINY).out
+    told = re.search(r"\nTest perplexity of one seed: (\S+) \(95 % interval over (.+): (\S+ to \S+)\)\.\n", out)
+    assert told is not None
+    number, examples, ends = told.groups()
+    assert (
+        f"reaches a test perplexity of {number} ({examples}; 95 % confidence interval by the choice of test examples "
+        f"alone: {ends})" in Path("run/report.html").read_text()
+    )
 
 
 def test_compare_makes_one_table_and_one_report(say: Say, text: Path) -> None:

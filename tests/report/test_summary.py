@@ -10,13 +10,18 @@ from tests.report.conftest import WriteRun, epoch, metrics, start
 from porism.report import numbers
 from porism.report.comparison import entries_of, group_runs
 from porism.report.sections import story
-from porism.report.summary import summarise
+from porism.report.summary import one_seed, summarise
 from porism.runs.record import read_run
 
 
 def summary_of(*folders: Path) -> str:
     (group,) = group_runs(entries_of([read_run(folder) for folder in folders]))
     return summarise(group)
+
+
+def one_seed_of(folder: Path) -> str:
+    (group,) = group_runs(entries_of([read_run(folder)]))
+    return one_seed(group)
 
 
 def test_one_run(write_run: WriteRun) -> None:
@@ -265,6 +270,20 @@ def test_examples_that_are_all_alike_leave_an_interval_with_the_digits_of_the_nu
     text = summary_of(run)
     assert "perplexity of 6.613 (10 passages of 50 words; " in text
     assert "alone: 6.613 to 6.613)" in text
+
+
+def test_a_single_run_has_a_short_sentence_with_its_interval(write_run: WriteRun) -> None:
+    splits = {"valid": {"accuracy": 0.8333}, "test": {"accuracy": 20 / 24}}
+    found = metrics(metrics=splits, metric="accuracy", lower_is_better=False)
+    run = write_run(task="graphs", metrics=found)
+    (run / "outcomes.json").write_text(json.dumps({"test": "1" * 20 + "0" * 4}))
+    assert one_seed_of(run) == "Test accuracy of one seed: 0.8333 (95 % interval over 24 nodes: 0.63 to 0.95)."
+    assert "95 % confidence interval by the choice of test examples alone: 0.63 to 0.95)" in summary_of(run)
+
+
+def test_a_single_run_without_known_examples_is_said_to_be_of_one_seed(write_run: WriteRun) -> None:
+    assert one_seed_of(write_run("kept", metrics=metrics(154.92))) == "Test perplexity of one seed: 154.9."
+    assert one_seed_of(write_run("stopped")) == ""
 
 
 def test_the_limit_is_told(write_run: WriteRun) -> None:

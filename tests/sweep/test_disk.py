@@ -2,17 +2,21 @@
 
 import errno
 import json
+import math
 import os
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.sweep.conftest import Plan, words
 
 from porism.cli import main
 from porism.errors import DiskError
+from porism.sweep import chosen
 from porism.sweep.queue import TrialQueue, Where
 from porism.sweep.storage import JOURNAL
+from porism.training import progress_events
 
 GO_ON = "Once that is put right, go on with: the same command with --resume."
 
@@ -26,11 +30,15 @@ def outcomes(told: str) -> list[tuple[str, float]]:
 
 
 class Disk:
-    """Lets so many files be synced, and is full from then on."""
+    """Lets so many files be synced, and is full from then on.
+
+    No line of progress is among them: there is one a second, and how many seconds a sweep takes is up to the machine.
+    """
 
     def __init__(self, room: int | None, patch: pytest.MonkeyPatch) -> None:
         self.room, self.synced, self._sync = room, 0, os.fsync
         patch.setattr(os, "fsync", self.sync)
+        patch.setattr(progress_events, "EVERY_SECONDS", math.inf)
 
     def sync(self, descriptor: int) -> None:
         self.synced += 1
@@ -41,13 +49,22 @@ class Disk:
 
 @pytest.fixture(scope="module")
 def whole(text: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
-    """A sweep with room enough, and how often it synced."""
-    out = tmp_path_factory.mktemp("whole") / "grid"
+    """A sweep with room enough, and how often it synced until its trials were done.
+
+    What it syncs after them depends on what is in the cache folder: the formulas of its model, or not yet.
+    """
+    out, syncs, evaluate_runs = tmp_path_factory.mktemp("whole") / "grid", list[int](), chosen.evaluate_runs
+
+    def noted(*arguments: Any) -> list[dict[str, Any]]:
+        syncs.append(disk.synced)
+        return evaluate_runs(*arguments)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("porism.report.sweep_plots.draw", lambda *_, **__: "<svg></svg>")
+        patch.setattr(chosen, "evaluate_runs", noted)
         disk = Disk(None, patch)
         assert main(sweep(out, text)) == 0
-    return out, disk.synced
+    return out, syncs[0]
 
 
 @pytest.mark.sweep(3)

@@ -2,10 +2,12 @@ import random
 from pathlib import Path
 
 import pytest
+from tests.runs import tiny_runs
 
 from porism.runs.recipe import override
 from porism.tasks.language.recipes import RECIPES, LanguageRecipe
 from porism.tasks.language.task import Language
+from porism.training import session
 
 TINY = (
     "hidden_size=9",
@@ -39,3 +41,17 @@ def tiny() -> LanguageRecipe:
 @pytest.fixture
 def task(text: str, tiny: LanguageRecipe) -> Language:
     return Language.load(tiny, text)
+
+
+@pytest.fixture(scope="module")
+def tiny_text(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The text of runs that train in a few milliseconds."""
+    return tiny_runs.write_text(tmp_path_factory.mktemp("text"))
+
+
+@pytest.fixture(scope="module")
+def straight(tiny_text: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run on it, every epoch saved, as small checkpoints are; the second of three is the best."""
+    out = tmp_path_factory.mktemp("straight") / "run"
+    assert session.complete(tiny_runs.begin(out, tiny_text))["best_epoch"] == 2
+    return out

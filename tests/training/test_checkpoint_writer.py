@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.runs.tiny_runs import Listener, Stop, begin, bits, in_a_child, resume, same_bits, stopped, write_text
+from tests.runs.tiny_runs import Listener, Stop, begin, bits, in_a_child, resume, same_bits, stopped
 
 from porism.api.listeners import CallbackProgress
 from porism.errors import DiskError, DivergedError, Interrupted, RunError
@@ -158,18 +158,6 @@ def test_a_wait_that_is_broken_off_leaves_what_is_written_to_the_next(monkeypatc
     assert saved == ["whole"]
 
 
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_text(tmp_path_factory.mktemp("text"))
-
-
-@pytest.fixture(scope="module")
-def straight(text: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("straight") / "run"
-    session.complete(begin(out, text))
-    return out
-
-
 class Watch(Listener):
     """Calls a function after each step."""
 
@@ -183,13 +171,13 @@ class Watch(Listener):
 
 
 @pytest.mark.usefixtures("_held")
-def test_training_goes_on_while_a_checkpoint_is_written_and_does_not_change_it(text: str, tmp_path: Path) -> None:
+def test_training_goes_on_while_a_checkpoint_is_written_and_does_not_change_it(tiny_text: str, tmp_path: Path) -> None:
     run, seen = tmp_path / "run", list[bool]()
-    training = begin(run, text)
+    training = begin(run, tiny_text)
     with pytest.raises(Stop):
         training.fit(Watch(lambda: seen.append((run / "best").exists()), steps=STEPS + 2))
     assert seen == [False] * (STEPS + 2)
-    assert same_bits(run, stopped(tmp_path / "reference", text, epochs=1))
+    assert same_bits(run, stopped(tmp_path / "reference", tiny_text, epochs=1))
     learned, _ = checkpoint.model_tensors(training.model)
     saved = checkpoint.read(run / "last").parts
     assert not any(torch.equal(x, saved["model"][name]) for name, x in learned.items())
@@ -198,7 +186,7 @@ def test_training_goes_on_while_a_checkpoint_is_written_and_does_not_change_it(t
 @pytest.mark.usefixtures("_held")
 @pytest.mark.parametrize("every", [60.0, -1.0], ids=["each epoch", "each step"])
 def test_one_copy_is_in_memory_at_a_time_and_the_result_has_the_same_bits(
-    text: str, straight: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: float
+    tiny_text: str, straight: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: float
 ) -> None:
     last, taken = Training.last, 0
 
@@ -209,27 +197,27 @@ def test_one_copy_is_in_memory_at_a_time_and_the_result_has_the_same_bits(
         return last(self, carry)
 
     monkeypatch.setattr(Training, "last", alone)
-    session.complete(begin(tmp_path / "run", text), checkpoint_every=every)
+    session.complete(begin(tmp_path / "run", tiny_text), checkpoint_every=every)
     assert taken == (3 if every > 0 else 3 * (STEPS + 1))
     assert same_bits(tmp_path / "run", straight)
 
 
 @pytest.mark.usefixtures("_held")
 def test_a_large_one_is_not_waited_for_between_epochs(
-    text: str, straight: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_text: str, straight: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "SMALL", 0)
     monkeypatch.setattr(loop, "SAVING_SHARE", torch.inf)
     run, seen = tmp_path / "run", list[bool]()
-    session.complete(begin(run, text), Watch(lambda: seen.append((run / "best").exists())))
+    session.complete(begin(run, tiny_text), Watch(lambda: seen.append((run / "best").exists())))
     assert seen == [False] * 3 * STEPS
     assert same_bits(run, straight)
 
 
 def test_the_best_comes_first_and_the_events_of_its_epoch_before_it(
-    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    training = begin(tmp_path / "run", text)
+    training = begin(tmp_path / "run", tiny_text)
     save, saved = Snapshot.save, list[str]()
 
     def watched(self: Snapshot) -> None:
@@ -246,9 +234,9 @@ def test_the_best_comes_first_and_the_events_of_its_epoch_before_it(
     assert saved == ["best", "last", "best", "last", "last"]
 
 
-def test_a_best_that_is_not_on_the_disk_is_spoken_of_by_no_last(text: str, straight: Path, tmp_path: Path) -> None:
+def test_a_best_that_is_not_on_the_disk_is_spoken_of_by_no_last(tiny_text: str, straight: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    training = begin(run, text)
+    training = begin(run, tiny_text)
     with refused("best", number=2), pytest.raises(DiskError, match="no room for best"):
         session.complete(training)
     assert checkpoint.read(run / "last").state["position"]["best_epoch"] == 1
@@ -257,10 +245,10 @@ def test_a_best_that_is_not_on_the_disk_is_spoken_of_by_no_last(text: str, strai
 
 
 def test_training_ends_with_the_step_in_which_a_checkpoint_could_not_be_written(
-    text: str, straight: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_text: str, straight: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, steps = tmp_path / "run", list[int]()
-    training = begin(run, text)
+    training = begin(run, tiny_text)
 
     def step() -> None:
         steps.append(training.position.step)
@@ -286,10 +274,10 @@ def after_steps(steps: list[int], number: int) -> Callable[[CheckpointWriter], N
 
 @pytest.mark.parametrize("name", ["best", "last"])
 def test_the_last_one_that_cannot_be_written_ends_the_run_without_results(
-    text: str, straight: Path, tmp_path: Path, name: str
+    tiny_text: str, straight: Path, tmp_path: Path, name: str
 ) -> None:
     run = tmp_path / "run"
-    training = begin(run, text)
+    training = begin(run, tiny_text)
     with refused(name, {"best": 2, "last": 3}[name]), pytest.raises(DiskError, match=f"no room for {name}"):
         session.complete(training)
     assert not (run / "metrics.json").exists()
@@ -298,11 +286,11 @@ def test_the_last_one_that_cannot_be_written_ends_the_run_without_results(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_full_disk_ends_training_in_the_words_of_a_full_disk(text: str, straight: Path, tmp_path: Path) -> None:
+def test_a_full_disk_ends_training_in_the_words_of_a_full_disk(tiny_text: str, straight: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
 
     def on_a_full_disk() -> None:
-        training = begin(run, text)
+        training = begin(run, tiny_text)
         # The events and `best` are shorter than that, the random state of `last` is not.
         resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
         with pytest.raises(DiskError, match=f"the disk is full: {run}/last needs .* porism train --resume {run}"):
@@ -313,7 +301,7 @@ def test_a_full_disk_ends_training_in_the_words_of_a_full_disk(text: str, straig
     assert same_bits(run, straight)
 
 
-def test_a_run_that_is_moved_while_it_trains_ends_in_a_line(text: str, tmp_path: Path) -> None:
+def test_a_run_that_is_moved_while_it_trains_ends_in_a_line(tiny_text: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
 
     class Mover(Listener):
@@ -321,7 +309,7 @@ def test_a_run_that_is_moved_while_it_trains_ends_in_a_line(text: str, tmp_path:
             if event["epoch"] == 3:
                 run.rename(tmp_path / "moved")
 
-    training = begin(run, text, "epochs=9", "patience=9")
+    training = begin(run, tiny_text, "epochs=9", "patience=9")
     with pytest.raises(DiskError, match=f"cannot be written: {run} is gone"):
         session.complete(training, Mover())
     assert [path.name for path in tmp_path.iterdir()] == ["moved"]
@@ -362,10 +350,10 @@ WAYS = {
 @pytest.mark.usefixtures("_held")
 @pytest.mark.parametrize("way", WAYS)
 def test_however_training_ends_its_checkpoint_is_whole_before_others_may_write(
-    text: str, straight: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+    tiny_text: str, straight: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     run, unlocked = tmp_path / "run", list[bool]()
-    training, unlock, append = begin(run, text), RunFolder.unlock, RunFolder.append
+    training, unlock, append = begin(run, tiny_text), RunFolder.unlock, RunFolder.append
 
     def whole(self: RunFolder) -> None:
         unlocked.append(training._writer.is_busy())
@@ -394,10 +382,10 @@ def test_however_training_ends_its_checkpoint_is_whole_before_others_may_write(
 
 
 def test_a_thread_that_nobody_waits_for_keeps_the_run_from_others(
-    text: str, straight: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_text: str, straight: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, held, save = tmp_path / "run", Event(), Snapshot.save
-    training = begin(run, text)
+    training = begin(run, tiny_text)
 
     def slowly(self: Snapshot) -> None:
         assert held.wait(PATIENCE)
@@ -422,15 +410,15 @@ def test_a_thread_that_nobody_waits_for_keeps_the_run_from_others(
 
 
 @pytest.mark.usefixtures("_held")
-def test_the_best_is_read_when_it_is_on_the_disk(text: str, tmp_path: Path) -> None:
+def test_the_best_is_read_when_it_is_on_the_disk(tiny_text: str, tmp_path: Path) -> None:
     listener = Listener()
-    result = session.complete(begin(tmp_path / "run", text, "epochs=2"), listener)
+    result = session.complete(begin(tmp_path / "run", tiny_text, "epochs=2"), listener)
     assert result["best_epoch"] == 2
     assert not any("lost" in note for note in listener.notes)
 
 
 @pytest.mark.usefixtures("_held")
-def test_who_reads_checkpoints_is_told_of_an_epoch_when_its_own_is_there(text: str, tmp_path: Path) -> None:
+def test_who_reads_checkpoints_is_told_of_an_epoch_when_its_own_is_there(tiny_text: str, tmp_path: Path) -> None:
     run, read = tmp_path / "run", list[int]()
 
     def callback(event: Mapping[str, Any]) -> None:
@@ -438,7 +426,7 @@ def test_who_reads_checkpoints_is_told_of_an_epoch_when_its_own_is_there(text: s
         assert checkpoint.read(run / "best").state["epoch"] == min(event["epoch"], 2)
 
     listeners: list[Progress] = [NoProgress(), CallbackProgress(callback)]
-    session.complete(begin(run, text), ProgressGroup(*listeners))
+    session.complete(begin(run, tiny_text), ProgressGroup(*listeners))
     assert read == [2, 3, 3]
     assert not ProgressGroup(NoProgress()).reads_checkpoints
 
@@ -446,7 +434,7 @@ def test_who_reads_checkpoints_is_told_of_an_epoch_when_its_own_is_there(text: s
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("epochs", [1, 2])
 def test_killed_with_a_checkpoint_in_flight_a_run_goes_on_from_the_one_before(
-    text: str, straight: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int
+    tiny_text: str, straight: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int
 ) -> None:
     """The events are ahead of the checkpoints by one epoch more then."""
     run, save = tmp_path / "run", Snapshot.save
@@ -469,7 +457,7 @@ def test_killed_with_a_checkpoint_in_flight_a_run_goes_on_from_the_one_before(
 
         monkeypatch.setattr(RunFolder, "append", ahead)
         monkeypatch.setattr(Snapshot, "save", never_whole)
-        begin(run, text).fit()
+        begin(run, tiny_text).fit()
 
     assert in_a_child(killed) == 9
     assert len(read_run(run).epochs) == epochs + 1

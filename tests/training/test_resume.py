@@ -23,19 +23,6 @@ from porism.training import session
 from porism.training.loop import Training
 
 
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return tiny_runs.write_text(tmp_path_factory.mktemp("text"))
-
-
-@pytest.fixture(scope="module")
-def straight(text: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run; its second epoch is the best of three."""
-    out = tmp_path_factory.mktemp("straight") / "run"
-    assert session.complete(begin(out, text))["best_epoch"] == 2
-    return out
-
-
 def epochs_of(run: Path) -> list[float]:
     return [epoch.valid["perplexity"] or math.nan for epoch in read_run(run).epochs]
 
@@ -49,10 +36,10 @@ LOSSES: dict[str, Callable[[Path], None]] = {
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_lost_best_is_told_before_training_and_the_epochs_from_there_count(
-    text: str, tmp_path: Path, loss: str
+    tiny_text: str, tmp_path: Path, loss: str
 ) -> None:
     # At this rate the first epoch stays the best.
-    run = stopped(tmp_path / "run", text, "epochs=6", "learning_rate=2", "patience=9", epochs=3)
+    run = stopped(tmp_path / "run", tiny_text, "epochs=6", "learning_rate=2", "patience=9", epochs=3)
     assert checkpoint.read(run / "best").state["epoch"] == 1
     LOSSES[loss](run / "best")
     listener = Listener()
@@ -72,8 +59,8 @@ def test_a_lost_best_is_told_before_training_and_the_epochs_from_there_count(
     assert note in read_run(run).notes
 
 
-def test_without_the_best_in_the_middle_of_an_epoch_the_next_ones_count(text: str, tmp_path: Path) -> None:
-    run = stopped(tmp_path / "run", text, "epochs=4", "learning_rate=2", "patience=2", steps=8)
+def test_without_the_best_in_the_middle_of_an_epoch_the_next_ones_count(tiny_text: str, tmp_path: Path) -> None:
+    run = stopped(tmp_path / "run", tiny_text, "epochs=4", "learning_rate=2", "patience=2", steps=8)
     shutil.rmtree(run / "best")
     shutil.rmtree(run / "best.previous", ignore_errors=True)
     listener = Listener()
@@ -101,7 +88,7 @@ def test_all_epochs_done_and_the_best_lost_reports_the_last_one(straight: Path, 
     assert again.notes == []
 
 
-def test_the_best_lost_while_training_reports_the_last_one(text: str, tmp_path: Path) -> None:
+def test_the_best_lost_while_training_reports_the_last_one(tiny_text: str, tmp_path: Path) -> None:
     class Thief(Listener):
         def epoch(self, event: Any) -> None:
             if event["epoch"] == 3:
@@ -109,7 +96,7 @@ def test_the_best_lost_while_training_reports_the_last_one(text: str, tmp_path: 
                 shutil.rmtree(tmp_path / "run/best.previous")
 
     thief = Thief()
-    result = session.complete(begin(tmp_path / "run", text), thief)
+    result = session.complete(begin(tmp_path / "run", tiny_text), thief)
     assert any("is lost; epoch 3, the newest, counts as the best." in note for note in thief.notes)
     assert result["best_epoch"] == 3
     assert result["metrics"]["valid"]["perplexity"] == epochs_of(tmp_path / "run")[2]
@@ -124,7 +111,7 @@ def test_results_are_not_replaced_by_those_of_a_lesser_model(straight: Path, tmp
     assert (run / "metrics.json").read_bytes() == before
 
 
-def killed_between_best_and_last(text: str, out: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def killed_between_best_and_last(tiny_text: str, out: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run that saved the model of its second epoch as the best, and was killed before it was done with the epoch."""
     save = Snapshot.save
 
@@ -133,7 +120,7 @@ def killed_between_best_and_last(text: str, out: Path, monkeypatch: pytest.Monke
             raise tiny_runs.Stop
         save(self)
 
-    training = begin(out, text)
+    training = begin(out, tiny_text)
     with monkeypatch.context() as patch:
         patch.setattr(Snapshot, "save", dies)
         with pytest.raises(tiny_runs.Stop):
@@ -144,9 +131,9 @@ def killed_between_best_and_last(text: str, out: Path, monkeypatch: pytest.Monke
 
 
 def test_an_epoch_that_is_worse_when_repeated_gives_way_to_the_one_before(
-    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = killed_between_best_and_last(text, tmp_path / "run", monkeypatch)
+    run = killed_between_best_and_last(tiny_text, tmp_path / "run", monkeypatch)
     evaluate = Language.evaluate
 
     def worse(self: Language, model: torch.nn.Module, split: str) -> dict[str, float]:
@@ -164,16 +151,16 @@ def test_an_epoch_that_is_worse_when_repeated_gives_way_to_the_one_before(
 
 
 def test_an_epoch_repeated_after_a_kill_gives_the_same_bits(
-    text: str, straight: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_text: str, straight: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = killed_between_best_and_last(text, tmp_path / "run", monkeypatch)
+    run = killed_between_best_and_last(tiny_text, tmp_path / "run", monkeypatch)
     session.complete(resume(run))
     assert same_bits(run, straight)
 
 
-def test_an_older_last_takes_the_best_of_its_own_time(text: str, straight: Path, tmp_path: Path) -> None:
+def test_an_older_last_takes_the_best_of_its_own_time(tiny_text: str, straight: Path, tmp_path: Path) -> None:
     # Of epochs 1 and 2, both the best when they ended; `last` of the second is damaged.
-    run = stopped(tmp_path / "run", text, epochs=2)
+    run = stopped(tmp_path / "run", tiny_text, epochs=2)
     flip(run / "last/model.safetensors")
     listener = Listener()
     training = resume(run, listener)
@@ -185,9 +172,9 @@ def test_an_older_last_takes_the_best_of_its_own_time(text: str, straight: Path,
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_damaged_last_never_takes_the_place_of_a_good_one(
-    text: str, straight: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_text: str, straight: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = stopped(tmp_path / "run", text, epochs=2)
+    run = stopped(tmp_path / "run", tiny_text, epochs=2)
     flip(run / "last/model.safetensors")
     rename = Path.rename
 
@@ -216,8 +203,8 @@ def with_nan(run: Path, name: str) -> None:
     (run / "made").rename(run / name)
 
 
-def test_a_last_of_nan_is_passed_over_for_a_good_one_before_it(text: str, straight: Path, tmp_path: Path) -> None:
-    run = stopped(tmp_path / "run", text, epochs=2)
+def test_a_last_of_nan_is_passed_over_for_a_good_one_before_it(tiny_text: str, straight: Path, tmp_path: Path) -> None:
+    run = stopped(tmp_path / "run", tiny_text, epochs=2)
     with_nan(run, "last")
     listener = Listener()
     training = resume(run, listener)
@@ -227,8 +214,8 @@ def test_a_last_of_nan_is_passed_over_for_a_good_one_before_it(text: str, straig
     assert same_bits(run, straight)
 
 
-def test_a_last_of_nan_alone_is_refused(text: str, tmp_path: Path) -> None:
-    run = stopped(tmp_path / "run", text, epochs=2)
+def test_a_last_of_nan_alone_is_refused(tiny_text: str, tmp_path: Path) -> None:
+    run = stopped(tmp_path / "run", tiny_text, epochs=2)
     with_nan(run, "last")
     shutil.rmtree(run / "last.previous")
     with pytest.raises(RunError, match=r"last cannot be used: .* There is no good one before it; start a new run."):
@@ -251,8 +238,10 @@ class Breaker(Listener):
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("steps", [5, 6], ids=["in the middle of an epoch", "at its end"])
-def test_parameters_that_are_not_finite_are_never_saved(text: str, tmp_path: Path, steps: int, value: float) -> None:
-    training = begin(tmp_path / "run", text)
+def test_parameters_that_are_not_finite_are_never_saved(
+    tiny_text: str, tmp_path: Path, steps: int, value: float
+) -> None:
+    training = begin(tmp_path / "run", tiny_text)
     name = next(iter(dict(training.model.named_parameters())))
     with pytest.raises(TrainingError, match=rf"^{name} is not finite in epoch 2, step \d, at learning_rate 0.05"):
         session.complete(training, Breaker(training, steps, value), checkpoint_every=-1)
@@ -263,14 +252,14 @@ def test_parameters_that_are_not_finite_are_never_saved(text: str, tmp_path: Pat
     assert resume(tmp_path / "run").position.step == steps - 1 - 3
 
 
-def test_ctrl_c_does_not_save_them_either(text: str, tmp_path: Path) -> None:
+def test_ctrl_c_does_not_save_them_either(tiny_text: str, tmp_path: Path) -> None:
     class Interrupter(Breaker):
         def step(self, units: int) -> None:
             super().step(units)
             if self.left == 0:
                 os.kill(os.getpid(), signal.SIGINT)
 
-    training = begin(tmp_path / "run", text)
+    training = begin(tmp_path / "run", tiny_text)
     with pytest.raises(TrainingError, match="is not finite in epoch 2, step 2, .* What was saved before is intact in"):
         session.complete(training, Interrupter(training, 5, math.nan))
     at = resume(tmp_path / "run").position
@@ -278,8 +267,8 @@ def test_ctrl_c_does_not_save_them_either(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rate", ["inf", "1e39"])
-def test_the_first_update_that_breaks_the_model_is_not_saved(text: str, tmp_path: Path, rate: str) -> None:
-    training = begin(tmp_path / "run", text, "optimizer=sgd", "learning_rate=1")
+def test_the_first_update_that_breaks_the_model_is_not_saved(tiny_text: str, tmp_path: Path, rate: str) -> None:
+    training = begin(tmp_path / "run", tiny_text, "optimizer=sgd", "learning_rate=1")
     # A recipe that was written by hand may say what --set refuses.
     object.__setattr__(training.task.recipe, "learning_rate", float(rate))
     with pytest.raises(TrainingError, match="training cannot go on") as caught:
@@ -301,8 +290,8 @@ CHANGES = {
 @pytest.mark.sweep(1, each="old")
 @pytest.mark.parametrize("old", CHANGES)
 @pytest.mark.parametrize("witnesses", [[], ["events.jsonl"], ["events.jsonl", "last", "last.previous"]])
-def test_a_changed_recipe_is_refused(text: str, tmp_path: Path, old: str, witnesses: list[str]) -> None:
-    run = stopped(tmp_path / "run", text, epochs=2)
+def test_a_changed_recipe_is_refused(tiny_text: str, tmp_path: Path, old: str, witnesses: list[str]) -> None:
+    run = stopped(tmp_path / "run", tiny_text, epochs=2)
     for name in witnesses:
         if (run / name).is_dir():
             shutil.rmtree(run / name)
@@ -319,16 +308,16 @@ def test_a_changed_recipe_is_refused(text: str, tmp_path: Path, old: str, witnes
     session.complete(resume(run))
 
 
-def test_a_changed_recipe_is_refused_before_there_is_a_checkpoint(text: str, tmp_path: Path) -> None:
-    run = begin(tmp_path / "run", text).run.path
+def test_a_changed_recipe_is_refused_before_there_is_a_checkpoint(tiny_text: str, tmp_path: Path) -> None:
+    run = begin(tmp_path / "run", tiny_text).run.path
     recipe = run / "recipe.toml"
     recipe.write_text(recipe.read_text().replace("seed = 5", "seed = 6"))
     with pytest.raises(RunError, match=rf"{recipe} was changed since {run}/events.jsonl was written"):
         resume(run)
 
 
-def test_a_line_of_events_that_was_cut_is_told_before_training(text: str, tmp_path: Path) -> None:
-    run = stopped(tmp_path / "run", text, epochs=2)
+def test_a_line_of_events_that_was_cut_is_told_before_training(tiny_text: str, tmp_path: Path) -> None:
+    run = stopped(tmp_path / "run", tiny_text, epochs=2)
     events = run / "events.jsonl"
     lines = events.read_text().splitlines()
     events.write_text("\n".join([lines[0], lines[1][:40], *lines[2:]]) + "\n")
@@ -338,8 +327,8 @@ def test_a_line_of_events_that_was_cut_is_told_before_training(text: str, tmp_pa
     assert {name: (run / name).read_bytes() for name in tiny_runs.files(run)} == before
 
 
-def test_events_may_be_deleted_and_the_curve_begins_anew(text: str, straight: Path, tmp_path: Path) -> None:
-    run = stopped(tmp_path / "run", text, epochs=2)
+def test_events_may_be_deleted_and_the_curve_begins_anew(tiny_text: str, straight: Path, tmp_path: Path) -> None:
+    run = stopped(tmp_path / "run", tiny_text, epochs=2)
     (run / "events.jsonl").unlink()
     # Twice, since the first may be stopped before it saves.
     resume(run)
@@ -348,8 +337,8 @@ def test_events_may_be_deleted_and_the_curve_begins_anew(text: str, straight: Pa
     assert epochs_of(run) == epochs_of(straight)[2:]
 
 
-def test_a_missing_last_is_told(text: str, straight: Path, tmp_path: Path) -> None:
-    run = stopped(tmp_path / "run", text, epochs=2)
+def test_a_missing_last_is_told(tiny_text: str, straight: Path, tmp_path: Path) -> None:
+    run = stopped(tmp_path / "run", tiny_text, epochs=2)
     shutil.rmtree(run / "last")
     shutil.rmtree(run / "last.previous")
     listener = Listener()
@@ -384,8 +373,8 @@ def test_results_stay_as_they_are(straight: Path, tmp_path: Path) -> None:
     assert result["run"] == str(run)
 
 
-def test_a_best_under_the_name_of_last_is_no_last(text: str, tmp_path: Path) -> None:
-    run = stopped(tmp_path / "run", text, epochs=2)
+def test_a_best_under_the_name_of_last_is_no_last(tiny_text: str, tmp_path: Path) -> None:
+    run = stopped(tmp_path / "run", tiny_text, epochs=2)
     for name in ("last", "last.previous"):
         shutil.rmtree(run / name)
         shutil.copytree(run / "best", run / name)
@@ -411,8 +400,8 @@ def test_a_last_under_the_name_of_best_is_no_best(straight: Path, tmp_path: Path
         ("step", "last is not a checkpoint to resume from: Expected `int` >= 0"),
     ],
 )
-def test_a_last_of_other_making_is_refused(text: str, tmp_path: Path, what: str, message: str) -> None:
-    run = stopped(tmp_path / "run", text, epochs=1)
+def test_a_last_of_other_making_is_refused(tiny_text: str, tmp_path: Path, what: str, message: str) -> None:
+    run = stopped(tmp_path / "run", tiny_text, epochs=1)
     shutil.rmtree(run / "last.previous", ignore_errors=True)
     found = checkpoint.read(run / "last")
     parts, state = dict(found.parts), dict(found.state)

@@ -7,26 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from tests.runs.tiny_runs import Listener, Stop, begin, resume, same_bits, write_text
+from tests.runs.tiny_runs import Listener, Stop, begin, resume, same_bits
 
 from porism.errors import DivergedError, Interrupted
 from porism.runs import checkpoint
 from porism.runs.record import read_run
 from porism.training import loop, session
 from porism.training.loop import Training
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_text(tmp_path_factory.mktemp("text"))
-
-
-@pytest.fixture(scope="module")
-def straight(text: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every epoch saved, as small checkpoints are; the second of three is the best."""
-    out = tmp_path_factory.mktemp("straight") / "run"
-    session.complete(begin(out, text))
-    return out
 
 
 @pytest.fixture
@@ -46,7 +33,7 @@ def told(run: Path) -> list[tuple[int, float | None]]:
 
 
 @pytest.mark.usefixtures("rarely")
-def test_the_end_is_saved_and_the_best_is_that_of_its_epoch(text: str, straight: Path, tmp_path: Path) -> None:
+def test_the_end_is_saved_and_the_best_is_that_of_its_epoch(tiny_text: str, straight: Path, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
 
     class Watch(Listener):
@@ -55,16 +42,16 @@ def test_the_end_is_saved_and_the_best_is_that_of_its_epoch(text: str, straight:
         def epoch(self, event: Any) -> None:
             seen.append(saved_epochs(tmp_path / "run"))
 
-    session.complete(begin(tmp_path / "run", text), Watch())
+    session.complete(begin(tmp_path / "run", tiny_text), Watch())
     assert seen == [(1, 2), (1, 2), (2, 3)]
     assert same_bits(tmp_path / "run", straight)
 
 
 @pytest.mark.usefixtures("rarely")
-def test_a_kill_costs_the_epochs_that_were_not_saved(text: str, straight: Path, tmp_path: Path) -> None:
+def test_a_kill_costs_the_epochs_that_were_not_saved(tiny_text: str, straight: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     with pytest.raises(Stop):
-        session.complete(begin(run, text), Listener(epochs=2))
+        session.complete(begin(run, tiny_text), Listener(epochs=2))
     assert saved_epochs(run) == (1, 2)
     session.complete(resume(run))
     assert same_bits(run, straight)
@@ -72,7 +59,7 @@ def test_a_kill_costs_the_epochs_that_were_not_saved(text: str, straight: Path, 
 
 
 @pytest.mark.usefixtures("rarely")
-def test_ctrl_c_saves_the_best_of_an_epoch_that_was_not(text: str, straight: Path, tmp_path: Path) -> None:
+def test_ctrl_c_saves_the_best_of_an_epoch_that_was_not(tiny_text: str, straight: Path, tmp_path: Path) -> None:
     class Interrupter(Listener):
         def epoch(self, event: Any) -> None:
             if event["epoch"] == 2:
@@ -80,14 +67,14 @@ def test_ctrl_c_saves_the_best_of_an_epoch_that_was_not(text: str, straight: Pat
 
     run = tmp_path / "run"
     with pytest.raises(Interrupted):
-        session.complete(begin(run, text), Interrupter())
+        session.complete(begin(run, tiny_text), Interrupter())
     assert saved_epochs(run) == (2, 3)
     session.complete(resume(run))
     assert same_bits(run, straight)
 
 
 @pytest.mark.usefixtures("rarely")
-def test_a_training_that_diverges_leaves_its_best(text: str, tmp_path: Path) -> None:
+def test_a_training_that_diverges_leaves_its_best(tiny_text: str, tmp_path: Path) -> None:
     class Breaker(Listener):
         def __init__(self, training: Training) -> None:
             super().__init__()
@@ -99,7 +86,7 @@ def test_a_training_that_diverges_leaves_its_best(text: str, tmp_path: Path) -> 
                     next(self.training.model.parameters()).fill_(torch.nan)
 
     run = tmp_path / "run"
-    training = begin(run, text)
+    training = begin(run, tiny_text)
     with pytest.raises(DivergedError):
         session.complete(training, Breaker(training))
     assert saved_epochs(run) == (2, 2)

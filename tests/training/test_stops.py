@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.runs import tiny_runs
 from tests.runs.tiny_runs import begin, copied, cut, flip, in_a_child, kill_at, resume, same_bits, stopped
 
 from porism.runs import checkpoint
@@ -149,23 +148,18 @@ def test_no_save_takes_a_good_checkpoint_for_a_damaged_one(tmp_path: Path) -> No
 
 
 @pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return tiny_runs.write_text(tmp_path_factory.mktemp("text"))
-
-
-@pytest.fixture(scope="module")
-def straight(text: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def straight(tiny_text: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("straight") / "run"
-    begin(out, text, "epochs=2").fit()
+    begin(out, tiny_text, "epochs=2").fit()
     return out
 
 
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("damage", ["none", "last", "best"])
 def test_a_run_stopped_anywhere_ends_with_the_same_bits(
-    text: str, straight: Path, tmp_path: Path, each: range, damage: str
+    tiny_text: str, straight: Path, tmp_path: Path, each: range, damage: str
 ) -> None:
-    start = stopped(tmp_path / "start", text, "epochs=2", epochs=1)
+    start = stopped(tmp_path / "start", tiny_text, "epochs=2", epochs=1)
     if damage == "last":
         # The good one before it is of the same moment.
         copied(start / "last", start / "last.previous")
@@ -181,23 +175,27 @@ def test_a_run_stopped_anywhere_ends_with_the_same_bits(
     assert count >= 30 // each.step
 
 
-def test_a_new_run_stopped_anywhere_can_begin_again_or_be_resumed(text: str, straight: Path, tmp_path: Path) -> None:
+def test_a_new_run_stopped_anywhere_can_begin_again_or_be_resumed(
+    tiny_text: str, straight: Path, tmp_path: Path
+) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     begun = 0
-    for folder in stops(ALL, empty, tmp_path / "tries", lambda folder: begin(folder / "run", text, "epochs=2")):
+    for folder in stops(ALL, empty, tmp_path / "tries", lambda folder: begin(folder / "run", tiny_text, "epochs=2")):
         if (folder / "run/recipe.toml").exists():
             begun += 1
             training = resume(folder / "run")
         else:
-            training = begin(folder / "run", text, "epochs=2")
+            training = begin(folder / "run", tiny_text, "epochs=2")
         training.fit()
         assert same_bits(folder / "run", straight)
     assert begun >= 2
 
 
 @pytest.mark.sweep(0)
-def test_results_stopped_anywhere_are_written_whole(text: str, straight: Path, tmp_path: Path, each: range) -> None:
+def test_results_stopped_anywhere_are_written_whole(
+    tiny_text: str, straight: Path, tmp_path: Path, each: range
+) -> None:
     result = session.complete(resume(copied(straight, tmp_path / "finished")))
     for folder in stops(each, straight, tmp_path / "tries", lambda folder: session.complete(resume(folder))):
         assert session.complete(resume(folder))["metrics"] == result["metrics"]

@@ -99,6 +99,8 @@ class TrainCommand(TrainingOptions):
 
     def run(self) -> int:
         from porism.cli.output import console_for, print_json, tell
+        from porism.report.comparison import entries_of, group_runs
+        from porism.report.summary import one_seed
         from porism.report.table import table
         from porism.runs.record import read_run
 
@@ -128,7 +130,11 @@ class TrainCommand(TrainingOptions):
             if request.tuning is not None:
                 result = {**result, "tuning": dataclasses.asdict(request.tuning)}
         folder = Path(result["run"])
-        console.print(table([read_run(folder)], console.width))
+        records = [read_run(folder)]
+        console.print(table(records, console.width))
+        for group in group_runs(entries_of(records)):
+            if sentence := one_seed(group):
+                tell(console, sentence)
         tell(console, f"report: {folder / 'report.html'}")
         if self.json:
             print_json(result)

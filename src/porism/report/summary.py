@@ -8,7 +8,7 @@ from porism.report.baselines import against_baselines
 from porism.report.caveats import caveats, diverged
 from porism.report.comparison import RunGroup
 from porism.report.contest import LEAST_SEEDS, SAME, Contest, PairedComparison, contest, describe, is_level_on_valid
-from porism.report.examples import of_examples
+from porism.report.examples import ExampleInterval, of_examples
 from porism.report.fairness import fairness, improving, side_by_side
 from porism.report.seeds import SeedGroup, models_of, trusted
 from porism.runs.record import Metrics
@@ -71,18 +71,36 @@ def _over_seeds(group: RunGroup, model: SeedGroup) -> str:
     return trusted(model.over_seeds(group, group.split))
 
 
+def one_seed(group: RunGroup) -> str:
+    """A single run's number, with its interval over test examples, in one short sentence; empty where it has none.
+
+    For a terminal, whose table has no room for either.
+    """
+    model = next((model for model in models_of(group) if model.entries), None)
+    if model is None:
+        return ""
+    text = f"{group.split} {group.metric_name} of one seed: {_over_seeds(group, model)}"
+    if (found := of_examples(group, model.entries[0])) is not None:
+        text += f" (95 % interval over {numbers.counted(found.examples, found.unit)}: {_ends(found, model)})"
+    return numbers.sentence(f"{text}.")
+
+
 def _of_examples(group: RunGroup, model: SeedGroup) -> str:
     """How far the metric of a single run is known, by its test examples alone."""
     found = of_examples(group, model.entries[0])
     if found is None:
         return ""
+    examples = numbers.counted(found.examples, found.unit)
+    counted = examples if found.right is None else f"{numbers.count(found.right)} of {examples}"
+    ends = _ends(found, model)
+    return f" ({counted}; 95 % confidence interval by the choice of test examples alone: {ends})"
+
+
+def _ends(found: ExampleInterval, model: SeedGroup) -> str:
     # Examples that are all alike leave an interval without a width, which has the digits of the number.
     is_wide = not isclose(found.low, found.high, rel_tol=SAME)
     digits = numbers.figures((found.high - found.low) / 2) if is_wide else numbers.decimals(model.mean)
-    examples = numbers.counted(found.examples, found.unit)
-    counted = examples if found.right is None else f"{numbers.count(found.right)} of {examples}"
-    ends = f"{numbers.fixed(found.low, digits)} to {numbers.fixed(found.high, digits)}"
-    return f" ({counted}; 95 % confidence interval by the choice of test examples alone: {ends})"
+    return f"{numbers.fixed(found.low, digits)} to {numbers.fixed(found.high, digits)}"
 
 
 def _compared(group: RunGroup, found: Contest) -> str:

@@ -87,7 +87,7 @@ class GraphRecipe(Recipe):
 
 _GCN = GraphRecipe(
     name="gcn",
-    description="two graph convolutions, for a first look",
+    description="graph convolutions, for a first look",
     learning_rate=0.01,
     epochs=200,
     patience=21,
@@ -96,7 +96,7 @@ _GCN = GraphRecipe(
 _KIPF = replace(
     _GCN,
     name="kipf",
-    description="Kipf and Welling's net: 16 hidden, dropout a half, Adam at 0.01, 200 passes over the graph",
+    description="Kipf and Welling's net with the published settings, but for when valid is read and training ends",
     patience=11,
 )
 
@@ -130,7 +130,7 @@ _SAMPLED = replace(
 _BEST = replace(
     _KIPF,
     name="best",
-    description="our best on Cora and Citeseer: APPNP over ten hops with a consistency loss between two passes",
+    description="APPNP with a consistency loss between forward passes, one setting for Cora and Citeseer",
     model="appnp",
     hidden_size=64,
     input_dropout=0.7,

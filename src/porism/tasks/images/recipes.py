@@ -104,7 +104,7 @@ _STRIDED = replace(
 
 _CONVOLUTIONAL = ImagesRecipe(
     name="convolutional",
-    description="a residual convolutional net of at most 250,000 parameters, for 28 x 28",
+    description="a residual convolutional net",
     model="residual",
     hidden_size=19,
     num_layers=2,
@@ -124,7 +124,7 @@ _CONVOLUTIONAL = ImagesRecipe(
 
 _GRID_4 = ImagesRecipe(
     name="grid-4",
-    description="two layers of recurrent scans over the image, from every corner",
+    description="recurrent scans over the image, from every corner",
     hidden_size=64,
     patch_size=2,
     optimizer="adamw",
@@ -139,13 +139,11 @@ _GRID_4 = ImagesRecipe(
     degrees=10,
     scale=0.15,
 )
-_GRID = replace(
-    _GRID_4, name="grid", description="two layers of recurrent scans over the image, from the top left", directions=1
-)
+_GRID = replace(_GRID_4, name="grid", description="recurrent scans over the image, from the top left", directions=1)
 _CONVOLUTION_EQUAL = replace(
     _GRID_4,
     name="convolution-equal",
-    description="two 3 x 3 convolutions in the place of grid-4's scans, with as many parameters",
+    description="convolutions in the place of grid-4's scans, with about as many parameters",
     model="convolution",
     hidden_size=94,
 )
@@ -153,7 +151,7 @@ _CONVOLUTION_EQUAL = replace(
 _POOLED_CLOTHES = replace(
     _POOLED,
     name="pooled-clothes",
-    description="pooled for Fashion-MNIST: larger batches, a cosine, half of the images mirrored",
+    description="pooled with settings for Fashion-MNIST",
     batch_size=64,
     learning_rate=0.1,
     lr_scheduler="cosine",
@@ -164,7 +162,7 @@ _POOLED_CLOTHES = replace(
 _GRID_4_CLOTHES = replace(
     _GRID_4,
     name="grid-4-clothes",
-    description="grid-4 for Fashion-MNIST: larger batches, a lower rate, half of the images mirrored",
+    description="grid-4 with settings for Fashion-MNIST",
     batch_size=128,
     learning_rate=0.002,
     epochs=20,
@@ -176,7 +174,7 @@ _GRID_4_CLOTHES = replace(
 _CONVOLUTIONAL_CLOTHES = replace(
     _CONVOLUTIONAL,
     name="convolutional-clothes",
-    description="convolutional for Fashion-MNIST: half of the images mirrored",
+    description="convolutional with settings for Fashion-MNIST",
     epochs=20,
     horizontal_flip=True,
 )
@@ -201,14 +199,14 @@ _COMPLETE = ImagesRecipe(
 _COMPLETE_SEQUENCE = replace(
     _COMPLETE,
     name="complete-sequence",
-    description="the same by an LSTM over the pixels in the order of a text, with as many parameters",
+    description="the same by an LSTM over the pixels in the order of a text, with about as many parameters",
     layer="sequence",
     hidden_size=61,
 )
 _COMPLETE_CONVOLUTION = replace(
     _COMPLETE,
     name="complete-convolution",
-    description="the same by six masked convolutions, with as many parameters",
+    description="the same by masked convolutions, with about as many parameters",
     layer="convolution",
     hidden_size=44,
     num_layers=6,

@@ -154,7 +154,7 @@ WIDE = {
     name: _published(
         name,
         run,
-        f"the other source's widths {run.embedding_dim} and {run.hidden_size}, of which it reports {run.test:g}, "
+        f"another source's widths {run.embedding_dim} and {run.hidden_size}, of which it reports {run.test:g}, "
         "evaluated while training",
     )
     for name, run in WIDE_RUNS.items()
@@ -184,7 +184,7 @@ _LSTM = replace(
 
 _ATTENTION = LanguageRecipe(
     name="attention",
-    description="softmax attention over all previous words, of the Elman net's size",
+    description="softmax attention over all previous words, for the embedded text",
     model="attention",
     batch_size=8,
     seq_len=40,
@@ -201,7 +201,7 @@ _ATTENTION = LanguageRecipe(
 _ELMAN_TIED = replace(
     _ELMAN,
     name="elman-tied",
-    description="an Elman net with tied embeddings, for the embedded text in half as many epochs",
+    description="an Elman net with tied embeddings, for the embedded text",
     embedding_dim=192,
     hidden_size=192,
     tie_weights=True,
@@ -224,7 +224,7 @@ _LSTM_TIED = replace(
 _ATTENTION_TIED = replace(
     _ATTENTION,
     name="attention-tied",
-    description="two layers of softmax attention with tied embeddings, for the embedded text",
+    description="softmax attention with tied embeddings, for the embedded text",
     num_layers=2,
     batch_size=16,
     tie_weights=True,
@@ -241,7 +241,7 @@ def _mechanisms(softmax: LanguageRecipe, suffix: str, window: int) -> tuple[Lang
     """The same model and training with each way to attend, from softmax over all words."""
     ways = {
         "window": f"softmax attention over the last {window} words",
-        "taylor": "attention by the exponential's series of order 2",
+        "taylor": f"attention by the exponential's series of order {softmax.order}",
         "hybrid": f"exact for the last {window} words, the series beyond",
     }
     others = (
@@ -253,7 +253,7 @@ def _mechanisms(softmax: LanguageRecipe, suffix: str, window: int) -> tuple[Lang
 
 _BEST = LanguageRecipe(
     name="elman-best",
-    description="our best sigmoid Elman net on Penn Treebank",
+    description="a sigmoid Elman net with tied embeddings, for Penn Treebank",
     batch_size=64,
     seq_len=35,
     embedding_dim=1000,
@@ -271,7 +271,7 @@ _BEST = LanguageRecipe(
 
 _LARGE_ATTENTION = LanguageRecipe(
     name="attention-ptb",
-    description="three layers of softmax attention on Penn Treebank, of the best Elman net's size",
+    description="softmax attention for Penn Treebank, with about as many parameters as elman-best",
     model="attention",
     batch_size=32,
     seq_len=64,

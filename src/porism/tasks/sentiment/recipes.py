@@ -141,15 +141,18 @@ _ATTENTION = SentimentRecipe(
 _WINDOW = replace(
     _ATTENTION,
     name="window",
-    description="the same with softmax attention over a word and the 9 before and after it",
+    description="the same with softmax attention over a word and its neighbours",
     model="window",
     window_size=10,
 )
 _TAYLOR = replace(
-    _ATTENTION, name="taylor", description="the same with the exponential's series of order 2", model="taylor"
+    _ATTENTION, name="taylor", description="the same with attention by the exponential's series", model="taylor"
 )
 _HYBRID = replace(
-    _ATTENTION, name="hybrid", description="the same, exact for the 8 words around, the series beyond", model="hybrid"
+    _ATTENTION,
+    name="hybrid",
+    description="the same, exact for a word and its neighbours, the series beyond",
+    model="hybrid",
 )
 
 _BERT = SentimentRecipe(

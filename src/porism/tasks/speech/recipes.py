@@ -133,13 +133,13 @@ _LSTM = replace(
 _LSTM_MATCHED = replace(
     _LSTM,
     name="lstm-matched",
-    description="the LSTM decoder with as many parameters as the attention decoder: a narrower feed-forward net",
+    description="the LSTM decoder with about as many parameters as the attention decoder: a narrower feed-forward net",
     decoder_dim_feedforward=47,
 )
 _ATTENTION_MATCHED = replace(
     _ATTENTION,
     name="attention-matched",
-    description="the attention decoder with as many parameters as the LSTM decoder: a wider feed-forward net",
+    description="the attention decoder with about as many parameters as the LSTM decoder: a wider feed-forward net",
     decoder_dim_feedforward=753,
 )
 
@@ -149,7 +149,7 @@ _LSTM_GUIDED, _ATTENTION_GUIDED, _JOINT_GUIDED = (
     replace(
         recipe,
         name=f"{recipe.name}-guided",
-        description=f"{recipe.description}; guided attention in training, half as many states to attend to",
+        description=f"{recipe.description}; guided attention in training, fewer states to attend to",
         guided_attention_weight=1.0,
         subsampling=4,
     )
@@ -183,7 +183,7 @@ _LSTM_LJSPEECH = replace(
 _AN4_ATTENTION = replace(
     _JOINT,
     name="an4-attention",
-    description="for CMU's AN4, on a GPU: LSTM encoder, attention decoder, CTC in training",
+    description="for CMU's AN4: LSTM encoder, attention decoder, CTC in training",
     encoder="lstm",
     hidden_size=256,
     num_heads=2,
@@ -208,13 +208,13 @@ _AN4_ATTENTION = replace(
 _AN4_LSTM = replace(
     _AN4_ATTENTION,
     name="an4-lstm",
-    description="for CMU's AN4, on a GPU: LSTM encoder, LSTM decoder, CTC in training",
+    description="for CMU's AN4: LSTM encoder, LSTM decoder, CTC in training",
     decoder="lstm",
 )
 _AN4_BEST = replace(
     _AN4_ATTENTION,
     name="an4-best",
-    description="for CMU's AN4, on a GPU: the attention decoder and CTC, in training and in a beam search",
+    description="for CMU's AN4: the attention decoder and CTC, in training and in a beam search",
     search="beam",
     beam_size=8,
     decode_ctc_weight=0.5,

@@ -55,7 +55,7 @@ RECIPES: dict[str, SupervisedRecipe] = {
     for recipe in (
         SupervisedRecipe(
             name="mlp",
-            description="two hidden layers of 64 units",
+            description="a multilayer perceptron",
             standardize=True,
             batch_size=32,
             epochs=200,

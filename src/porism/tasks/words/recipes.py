@@ -77,7 +77,7 @@ class WordsRecipe(Recipe):
 
 _SKIPGRAM = WordsRecipe(
     name="skipgram",
-    description="word2vec's skip-gram with 5 negatives, on all cores: 5 passes",
+    description="word2vec's skip-gram with negative sampling",
     optimizer="sgd",
     # By held-out loss on WikiText-2, out of 0.025 (word2vec's), 0.035 and 0.05.
     learning_rate=0.035,
@@ -97,7 +97,7 @@ _DETERMINISTIC = replace(
 _SMALL = replace(
     _SKIPGRAM,
     name="small",
-    description="the same for a text of less than a few million words: 20 passes",
+    description="the same with more passes, for a small text",
     epochs=20,
 )
 
@@ -117,11 +117,11 @@ _ESTIMATORS = tuple(
     for name, rate, about in (
         ("full", 0.02, "the softmax itself, over all words, by Adam"),
         # What scatters so much wants small steps.
-        ("uniform", 0.002, "the same by the softmax's gradient from 5 words drawn alike"),
-        ("importance", 0.02, "the same, the context kept and 5 words drawn from the noise"),
-        ("self-normalised", 0.005, "the same, the normaliser from the 5 words too"),
-        ("sampled-softmax", 0.005, "a softmax over the context and the 5 words"),
-        ("nce", 0.02, "context or noise? With 5 words of noise, weighted by their probabilities"),
+        ("uniform", 0.002, "the same by the softmax's gradient from a few words drawn alike"),
+        ("importance", 0.02, "the same, the context kept and a few words drawn from the noise"),
+        ("self-normalised", 0.005, "the same, the normaliser from the drawn words too"),
+        ("sampled-softmax", 0.005, "a softmax over the context and the drawn words"),
+        ("nce", 0.02, "context or noise? With a few words of noise, weighted by their probabilities"),
         ("negative", 0.02, "context or noise? Unweighed: negative sampling, by Adam"),
     )
 )
