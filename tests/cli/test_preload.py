@@ -21,6 +21,22 @@ with open("/proc/self/maps") as maps:
     print(len({line.split()[-1] for line in maps if "libtorch_cpu.so" in line}))
 """
 
+LOADED_LATER = """
+import _imp
+from porism.cli.preload import begin_linking
+linking = begin_linking("train", ["words"])
+load, later = _imp.create_dynamic, []
+def noted(spec, *rest):
+    later.append(spec.name)
+    return load(spec, *rest)
+_imp.create_dynamic = noted
+from porism.cli.parsing import parse
+from porism.cli.train import TrainCommand
+parse(TrainCommand, "train", ["words"])
+print(later)
+linking.join()
+"""
+
 
 def has_cuda() -> bool:
     import torch
@@ -33,6 +49,13 @@ def test_torch_takes_the_library_that_was_linked_before() -> None:
     done = subprocess.run([sys.executable, "-c", LINKED], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [str(not has_cuda()), "1"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libraries are named otherwise")
+def test_no_module_in_c_waits_for_the_library_while_a_command_is_parsed() -> None:
+    done = subprocess.run([sys.executable, "-c", LOADED_LATER], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(

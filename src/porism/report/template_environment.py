@@ -2,6 +2,8 @@
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from porism.report.compiled_templates import CompiledTemplates
+
 
 def template_environment(package: str) -> Environment:
     """The templates/ of a package. What they are given is escaped, unless it is markup; a missing value is an error."""
@@ -12,4 +14,5 @@ def template_environment(package: str) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         undefined=StrictUndefined,
+        bytecode_cache=CompiledTemplates(),
     )

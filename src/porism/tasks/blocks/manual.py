@@ -23,12 +23,14 @@ TOPICS = Path(__file__).with_name("manual.json.gz")
 Paragraph = tuple[tuple[str, ...], ...]
 """Sentences of words."""
 
-QUOTES = str.maketrans({'"': None, "“": None, "”": None, "‘": "'", "’": "'"})
+QUOTES = {'"': "", "“": "", "”": "", "‘": "'", "’": "'"}
 """Double quotes mark up code and terms; they go."""
-EMPHASIS = re.compile(r"(?<![\w*])\*(\w[^*]{0,60})\*(?![\w*])")
+# What must stand before is looked for behind the first character: a search finds a character sooner than a position.
+EMPHASIS = re.compile(r"\*(?<![\w*]\*)(\w[^*]{0,60})\*(?![\w*])")
 BLOCK = re.compile(r"\n\s*\n(?:\s*[*•] )?|\n\s*[*•] ")
-HYPHEN_AT_LINE_END = re.compile(r"(?<=\w-)\n\s*(?=\w)")
-SENTENCE_END = re.compile(r"(?<=[.?!])\s+(?=[A-Z])")
+HYPHEN_AT_LINE_END = re.compile(r"\n(?<=\w-\n)\s*(?=\w)")
+SENTENCE_END = re.compile(r"\s(?<=[.?!]\s)\s*(?=[A-Z])")
+LETTER = re.compile(r"\w")
 TOKEN = re.compile(
     r"\d\w*(?:[.,]\d\w*)*"
     r"|e\.g\.|i\.e\.|\w+(?:['-]\w+)*"
@@ -65,15 +67,17 @@ def paragraphs(text: str) -> list[Paragraph]:
     >>> paragraphs('Lambdas\\n*******\\n\\nThe "lambda" form is *old*. It dates from 1994.')
     [(('lambdas',),), (('the', 'lambda', 'form', 'is', 'old', '.'), ('it', 'dates', 'from', 'N', '.'))]
     """
-    plain = EMPHASIS.sub(r"\1", text.translate(QUOTES))
-    blocks = [HYPHEN_AT_LINE_END.sub("", _without_rules(block)) for block in BLOCK.split(plain)]
+    for quote, plain in QUOTES.items():
+        text = text.replace(quote, plain)
+    text = EMPHASIS.sub(r"\1", text)
+    blocks = [HYPHEN_AT_LINE_END.sub("", _without_rules(block)) for block in BLOCK.split(text)]
     found = [tuple(_words(sentence) for sentence in SENTENCE_END.split(block) if sentence.strip()) for block in blocks]
     return [paragraph for paragraph in found if paragraph]
 
 
 def _without_rules(block: str) -> str:
     """Drops lines that only draw, such as the stars under a heading."""
-    return "\n".join(line for line in block.split("\n") if re.search(r"\w", line))
+    return "\n".join(line for line in block.split("\n") if LETTER.search(line))
 
 
 def _words(sentence: str) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Hashable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -18,6 +18,7 @@ from porism.runs.example_scores import ExampleScores
 from porism.runs.exhibits import AnyExhibit, Table
 from porism.runs.recipe import Recipe
 from porism.runs.tuning import Space
+from porism.tasks.blocks.threads import one_thread
 from porism.tasks.words.baselines import GensimVectors, WordsData, baseline_metrics, baseline_notes, begin_gensim
 from porism.tasks.words.data import help_load_corpus, load_corpus
 from porism.tasks.words.data.batches import (
@@ -221,10 +222,14 @@ class Words(Task):
 
     def exhibits(self, model: nn.Module) -> list[AnyExhibit]:
         net, vectors, words = _own_model(model), _vectors(model), self.vocabulary.words
-        shown: list[AnyExhibit] = [word_map(vectors, words), self._neighbours(model)]
+        # Each takes half a second of one thread, and neither needs what the other does.
+        with one_thread(), ThreadPoolExecutor(1) as aside:
+            drawn = aside.submit(word_map, vectors, words)
+            errors = self._errors(net)
+        shown: list[AnyExhibit] = [drawn.result(), self._neighbours(model)]
         if self.recipe.evaluation_data is not None:
             shown += evaluate(Path(self.recipe.evaluation_data), words, vectors).tables()
-        return [*shown, table(self._errors(net))]
+        return [*shown, table(errors)]
 
     def facts(self) -> dict[str, int | float | str]:
         corpus = self.corpus
