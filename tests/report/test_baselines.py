@@ -1,6 +1,7 @@
 """Baselines beside the trained ones: rows, and sentences that say who does not beat them."""
 
 import json
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -106,6 +107,22 @@ def test_a_baseline_is_beaten_by_five_seeds_and_enough_examples(
         (runs[-1] / "outcomes.json").write_text(json.dumps({"test": "1" * right + "0" * (examples - right)}))
     group = group_runs(entries_of([read_run(run) for run in runs]))[0]
     assert against_baselines(group)[0].endswith(f"majority class, reaches 0.8500; {end}")
+
+
+@pytest.mark.parametrize(
+    ("passages", "end"), [(9, "table-02 is ahead of it, which is not decided."), (10, "table-02 beats it.")]
+)
+def test_few_passages_beat_no_baseline(write_run: WriteRun, passages: int, end: str) -> None:
+    runs = []
+    for seed in range(1, 6):
+        loss = 4.0 + seed / 100
+        found = metrics(math.exp(loss), baselines={"unigram": {"test": {"perplexity": 200.0}}}, published={})
+        runs.append(write_run(f"run{seed}", seed=seed, metrics=found))
+        scores = {"metric": "perplexity", "unit": "passage", "numerators": [loss] * passages, "exponential": True}
+        told = {"test": {**scores, "denominators": [1] * passages}}
+        (runs[-1] / "examples.json").write_text(json.dumps(told))
+    group = group_runs(entries_of([read_run(run) for run in runs]))[0]
+    assert against_baselines(group)[0].endswith(end)
 
 
 def test_where_seeds_draw_their_splits_each_run_stands_beside_the_baseline_on_its_own(write_run: WriteRun) -> None:

@@ -281,6 +281,21 @@ def test_a_single_run_has_a_short_sentence_with_its_interval(write_run: WriteRun
     assert "95 % confidence interval by the choice of test examples alone: 0.63 to 0.95)" in summary_of(run)
 
 
+def test_few_test_examples_leave_no_interval_and_no_verdict(write_run: WriteRun) -> None:
+    """It was `95 % interval over 2 passages of 50 words`, which holds the truth half of the time."""
+    for count, told in ((9, False), (10, True)):
+        runs = []
+        for name, loss in (("a", 90.0), ("b", 95.0)):
+            run = write_run(f"{name}{count}", recipe=name, metrics=metrics(math.exp(loss / 50)))
+            scores = {"metric": "perplexity", "unit": "passage of 50 words", "exponential": True}
+            told_of = {**scores, "numerators": [loss] * count, "denominators": [50] * count}
+            (run / "examples.json").write_text(json.dumps({"test": told_of}))
+            runs.append(run)
+        few = "(too few test examples for an interval)"
+        assert [few in one_seed_of(runs[0]), few in summary_of(runs[0])] == [not told, not told]
+        assert ("a paired bootstrap on the same" in summary_of(*runs)) == told
+
+
 def test_a_single_run_without_known_examples_is_said_to_be_of_one_seed(write_run: WriteRun) -> None:
     assert one_seed_of(write_run("kept", metrics=metrics(154.92))) == "Test perplexity of one seed: 154.9."
     assert one_seed_of(write_run("stopped")) == ""

@@ -8,6 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from porism.report.examples import LEAST_RESAMPLED
 from porism.runs.statistics import (
     binomial_interval,
     bootstrap_interval,
@@ -142,3 +143,13 @@ def test_the_paired_bootstrap_sees_what_is_the_same_in_both(apart: float, clear:
     p = paired_bootstrap(*(resample(sums) for sums in models))
     assert (p < 0.01) is clear
     assert p == paired_bootstrap(*(resample(sums) for sums in reversed(models)))
+
+
+@pytest.mark.parametrize(("examples", "share"), [(LEAST_RESAMPLED, 0.9), (2, 0.5)])
+def test_few_examples_leave_an_interval_that_holds_the_mean_less_often_than_it_says(
+    examples: int, share: float
+) -> None:
+    drawn = np.random.default_rng(0).normal(size=(400, examples))
+    ends = [bootstrap_interval(resample(np.stack([row, np.ones(examples)], 1))) for row in drawn]
+    # Four standard errors of 400 draws at most.
+    assert fmean(low <= 0.0 <= high for low, high in ends) == pytest.approx(share, abs=4 * (0.25 / 400) ** 0.5)

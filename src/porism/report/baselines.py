@@ -15,7 +15,7 @@ from typing import Literal
 from porism.report import numbers
 from porism.report.comparison import Entry, RunGroup, draws_split
 from porism.report.contest import LEAST_SEEDS, SAME
-from porism.report.examples import of_examples
+from porism.report.examples import of_examples, too_few
 from porism.report.seeds import SeedGroup, models_of
 from porism.runs.record import finite
 from porism.runs.statistics import SIGNIFICANCE, holm, t_test
@@ -163,7 +163,9 @@ def _against(
     if (model.mean < score) != group.lower_is_better:
         return "behind"
     examples = of_examples(group, model.entries[0])
-    is_outside = examples is None or not examples.low <= scores[0] <= examples.high
+    is_outside = not too_few(group, model.entries[0])
+    if examples is not None:
+        is_outside = not examples.low <= scores[0] <= examples.high
     return "beats" if is_outside and p_value < SIGNIFICANCE else "ahead"
 
 

@@ -13,6 +13,9 @@ from porism.runs.statistics import binomial_interval, bootstrap_interval, mcnema
 
 AGREES = 1e-5
 """How far the metric of all examples may lie from the reported one, relatively: both are rounded on their way."""
+LEAST_RESAMPLED = 10
+"""So many examples, drawn with replacement, leave an interval that holds the mean of normal numbers nine times in ten;
+of 2 it does half of the time."""
 MCNEMAR, BOOTSTRAP = "McNemar's test", "a paired bootstrap"
 
 
@@ -40,26 +43,37 @@ class ExampleTest:
 
 
 def of_examples(group: RunGroup, entry: Entry) -> ExampleInterval | None:
-    """The interval of a run's metric on the split that counts, where its examples are known."""
+    """The interval of a run's metric on the split that counts, where its examples are known, and not too few."""
     record = entry.record
     if (digits := _right(group, record)) is not None:
         right = digits.count("1")
         low, high = binomial_interval(right, len(digits))
         return ExampleInterval(low, high, len(digits), _unit(group), right)
-    if (scores := _scores(group, record)) is not None:
+    if (scores := _scores(group, record)) is not None and len(scores.numerators) >= LEAST_RESAMPLED:
         low, high = (scores.of(end) for end in bootstrap_interval(_resampled(scores)))
         return ExampleInterval(low, high, len(scores.numerators), scores.unit)
     return None
 
 
+def too_few(group: RunGroup, entry: Entry) -> bool:
+    """Whether its examples are known, but leave no interval."""
+    scores = _scores(group, entry.record)
+    return _right(group, entry.record) is None and scores is not None and len(scores.numerators) < LEAST_RESAMPLED
+
+
 def compare_examples(group: RunGroup, first: Entry, second: Entry) -> ExampleTest | None:
-    """A test in pairs of the metric that counts, in the direction of the first; None where examples are not known."""
+    """A test in pairs of the metric that counts, in the direction of the first.
+
+    None where examples are not known, or too few.
+    """
     a, b = _right(group, first.record), _right(group, second.record)
     if a is not None and b is not None and len(a) == len(b):
         p = mcnemar(a, b) if a.count("1") > b.count("1") else 1.0
         return ExampleTest(MCNEMAR, len(a), _unit(group), p)
     ours, theirs = _scores(group, first.record), _scores(group, second.record)
     if ours is None or theirs is None or ours.unit != theirs.unit or ours.denominators != theirs.denominators:
+        return None
+    if len(ours.numerators) < LEAST_RESAMPLED:
         return None
     p = paired_bootstrap(_resampled(ours), _resampled(theirs))
     ahead = ours.value < theirs.value if group.lower_is_better else ours.value > theirs.value

@@ -8,7 +8,7 @@ from porism.report.baselines import against_baselines
 from porism.report.caveats import caveats, diverged
 from porism.report.comparison import RunGroup
 from porism.report.contest import LEAST_SEEDS, SAME, Contest, PairedComparison, contest, describe, is_level_on_valid
-from porism.report.examples import ExampleInterval, of_examples
+from porism.report.examples import ExampleInterval, of_examples, too_few
 from porism.report.fairness import fairness, improving, side_by_side
 from porism.report.seeds import SeedGroup, models_of, trusted
 from porism.runs.record import Metrics
@@ -80,7 +80,9 @@ def one_seed(group: RunGroup) -> str:
     if model is None:
         return ""
     text = f"{group.split} {group.metric_name} of one seed: {_over_seeds(group, model)}"
-    if (found := of_examples(group, model.entries[0])) is not None:
+    if too_few(group, model.entries[0]):
+        text += " (too few test examples for an interval)"
+    elif (found := of_examples(group, model.entries[0])) is not None:
         text += f" (95 % interval over {numbers.counted(found.examples, found.unit)}: {_ends(found, model)})"
     return numbers.sentence(f"{text}.")
 
@@ -89,7 +91,7 @@ def _of_examples(group: RunGroup, model: SeedGroup) -> str:
     """How far the metric of a single run is known, by its test examples alone."""
     found = of_examples(group, model.entries[0])
     if found is None:
-        return ""
+        return " (too few test examples for an interval)" if too_few(group, model.entries[0]) else ""
     examples = numbers.counted(found.examples, found.unit)
     counted = examples if found.right is None else f"{numbers.count(found.right)} of {examples}"
     ends = _ends(found, model)
